@@ -1,0 +1,128 @@
+//! The internal payment API.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    AttemptId, Currency, FieldError, Money, OrderId,
+    validate::{Validate, Violations},
+};
+
+/// `PUT /v1/payments/{attempt_id}`: charge once. Sent again it reports the attempt and never charges again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Charge {
+    pub order_id: OrderId,
+    #[schema(minimum = 1)]
+    pub amount_minor: i64,
+    pub currency: Currency,
+    #[schema(min_length = 1, max_length = 64)]
+    pub payment_method: String,
+}
+
+impl Charge {
+    #[must_use]
+    pub const fn amount(&self) -> Money {
+        Money::new(self.amount_minor, self.currency)
+    }
+}
+
+impl Validate for Charge {
+    fn validate(&self) -> Result<(), Vec<FieldError>> {
+        let mut violations = Violations::default();
+        violations.positive(self.amount(), "amount_minor");
+        violations.code(&self.payment_method, "payment_method");
+        violations.finish()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptState {
+    Created,
+    /// The intent to send is durable; the request may or may not have left.
+    Dispatched,
+    Approved,
+    Declined,
+    /// Sent, and no answer that decides.
+    Unknown,
+    /// Certainly not sent.
+    NotDispatched,
+    /// Will never be sent.
+    Fenced,
+    /// Waits for a person.
+    Review,
+}
+
+impl AttemptState {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Dispatched => "dispatched",
+            Self::Approved => "approved",
+            Self::Declined => "declined",
+            Self::Unknown => "unknown",
+            Self::NotDispatched => "not_dispatched",
+            Self::Fenced => "fenced",
+            Self::Review => "review",
+        }
+    }
+}
+
+/// Where a charge is sent. The backup is asked only when the primary certainly was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    Primary,
+    Backup,
+}
+
+impl Channel {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Backup => "backup",
+        }
+    }
+}
+
+/// What is known of an attempt: the answer to `PUT`, `GET` and `fence`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PaymentStatus {
+    pub state: AttemptState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    /// The provider's id of the charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_ref: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline_code: Option<String>,
+}
+
+/// Why a charge certainly did not leave: the `reason` member of `payment-not-dispatched`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotDispatchedReason {
+    BreakerOpen,
+    BulkheadFull,
+    RateLimited,
+    ConnectFailed,
+    Deadline,
+    Degraded,
+}
+
+impl NotDispatchedReason {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BreakerOpen => "breaker_open",
+            Self::BulkheadFull => "bulkhead_full",
+            Self::RateLimited => "rate_limited",
+            Self::ConnectFailed => "connect_failed",
+            Self::Deadline => "deadline",
+            Self::Degraded => "degraded",
+        }
+    }
+}
