@@ -1,1 +1,3 @@
+//! For tests only.
 
+pub mod kafka;
