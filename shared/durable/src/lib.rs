@@ -1,5 +1,9 @@
-//! What makes work durable over PostgreSQL: one pattern a file.
+//! What has to survive a crash, over PostgreSQL: one pattern a file.
 
 pub mod database;
+pub mod inbox;
+pub mod lease;
+pub mod migrations;
+pub mod outbox;
 
 pub use database::{Database, StorageError, Tx};

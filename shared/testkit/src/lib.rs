@@ -1,9 +1,10 @@
-//! For tests only: fresh databases, services started in this process, a downstream that misbehaves on request, and
-//! waiting on a condition instead of sleeping.
+//! For tests only: fresh databases, services started in this process, a broker, a downstream that misbehaves on
+//! request, and waiting on a condition instead of sleeping.
 
 pub mod app;
 pub mod database;
 pub mod eventually;
+pub mod kafka;
 pub mod stub;
 
 pub use app::{TestApp, caller_token, user_token};
