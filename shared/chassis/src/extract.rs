@@ -14,7 +14,7 @@ use actix_web::{
     web::{self, BytesMut},
 };
 use contracts::{Problem, ProblemType, validate::Validate};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -63,7 +63,11 @@ impl FromRequest for RawBody {
 
 /// `{name}` of the path as a `T`. A text that is no `T` names nothing, which is a 404.
 pub fn path<T: FromStr>(request: &HttpRequest, name: &str) -> Result<T, ApiProblem> {
-    let found = request.match_info().get(name).and_then(|text| text.parse().ok());
+    // The router leaves some characters encoded (`%2F`, `%25`, `%2B`); its own extractor decodes them.
+    let values = web::Path::<Vec<String>>::from_request(request, &mut Payload::None).now_or_never();
+    let at = request.match_info().iter().position(|(known, _)| known == name);
+    let value = values.and_then(Result::ok).zip(at).and_then(|(values, at)| values.get(at).cloned());
+    let found = value.and_then(|text| text.parse().ok());
     found.ok_or_else(|| problem::not_found(&format!("the path names no {}", name.replace('_', " "))).into())
 }
 

@@ -317,3 +317,228 @@ fn payment_unavailable(reason: &str) -> Problem {
     let detail = format!("the charge did not reach the provider ({reason}); nothing was charged");
     Problem::new(ProblemType::PaymentUnavailable, detail).with_mechanism(format!("payment.{reason}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use contracts::{OrderId, UserId};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::{Coupon, Payment};
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+    }
+
+    fn submitted(coupon: Option<&str>) -> Order {
+        Order {
+            id: OrderId::generate(),
+            user_id: UserId::generate(),
+            tenant: None,
+            status: OrderStatus::Created,
+            reason: None,
+            version: 0,
+            lines: vec![Line { sku: "TEA".into(), quantity: 2, named: None }],
+            price: Price::unknown(Currency::USD),
+            coupon: Coupon { code: coupon.map(str::to_owned), state: OrderCouponState::None },
+            payment_method: "tok_approve".into(),
+            payment: Payment { attempt_id: None, state: OrderPaymentState::None, channel: None, refunded_minor: 0 },
+            degraded: vec![],
+            suggestions: vec![],
+            problem: None,
+            traceparent: None,
+            created_at: now(),
+            updated_at: now(),
+        }
+    }
+
+    fn held() -> Event {
+        let lines = vec![Line { sku: "TEA".into(), quantity: 2, named: Some(("Tea".into(), 500)) }];
+        Event::StockHeld { lines, currency: Currency::USD }
+    }
+
+    fn after(order: Order, events: &[Event]) -> Transition {
+        let start = Transition { order, effects: vec![], key: KeyFate::Keep, detail: None };
+        events.iter().fold(start, |at, event| decide(&at.order, event, now()).unwrap())
+    }
+
+    fn in_flight(attempt: AttemptId) -> Order {
+        after(submitted(None), &[held(), Event::ChargeIntended(attempt)]).order
+    }
+
+    #[test]
+    fn an_order_with_a_coupon_is_charged_less_the_discount() {
+        let attempt = AttemptId::generate();
+        let events = [
+            held(),
+            Event::CouponHeld { discount_minor: 100 },
+            Event::ChargeIntended(attempt),
+            Event::Approved { attempt, channel: Channel::Primary },
+        ];
+        let end = after(submitted(Some("WELCOME10")), &events);
+        assert_eq!((end.order.status, end.order.price.total_minor), (OrderStatus::Confirmed, 900));
+        assert_eq!(end.order.coupon.state, OrderCouponState::Applied);
+        assert_eq!((end.effects, end.key), (vec![Effect::Confirmed], KeyFate::Complete));
+    }
+
+    #[test]
+    fn a_coupon_without_an_answer_means_full_price_and_says_so() {
+        let order = after(submitted(Some("WELCOME10")), &[held(), Event::CouponPending]).order;
+        assert_eq!((order.price.total_minor, order.price.discount_minor), (1_000, 0));
+        assert_eq!(order.degraded, ["coupon"]);
+    }
+
+    #[test]
+    fn a_charge_is_not_intended_while_the_coupon_is_open() {
+        let order = after(submitted(Some("WELCOME10")), &[held()]).order;
+        let intent = Event::ChargeIntended(AttemptId::generate());
+        assert_eq!(decide(&order, &intent, now()), Err(Refusal::Never));
+    }
+
+    #[test]
+    fn a_discount_that_leaves_nothing_to_pay_is_refused() {
+        let order = after(submitted(Some("ALL")), &[held()]).order;
+        assert_eq!(decide(&order, &Event::CouponHeld { discount_minor: 1_000 }, now()), Err(Refusal::Never));
+    }
+
+    #[test]
+    fn what_never_left_this_process_rejects_at_once_and_frees_the_key() {
+        let attempt = AttemptId::generate();
+        let event = Event::NotDispatched { attempt, left: false, reason: "connect_failed".into() };
+        let end = after(in_flight(attempt), &[event]);
+        assert_eq!((end.order.status, end.key), (OrderStatus::Rejected, KeyFate::Release));
+        assert_eq!(end.order.problem.unwrap().kind, ProblemType::PaymentUnavailable);
+    }
+
+    // TRACES 9: a duplicate of the refused request may still arrive at payment and be let through there.
+    #[test]
+    fn what_payment_refused_is_fenced_before_the_order_is_rejected() {
+        let attempt = AttemptId::generate();
+        let refused = Event::NotDispatched { attempt, left: true, reason: "breaker_open".into() };
+        let waiting = after(in_flight(attempt), std::slice::from_ref(&refused));
+        assert_eq!((waiting.order.status, waiting.key), (OrderStatus::PaymentInFlight, KeyFate::Keep));
+        let end = after(waiting.order.clone(), &[Event::Fenced { attempt }]);
+        assert_eq!((end.order.status, end.key), (OrderStatus::Rejected, KeyFate::Release));
+        // Without an answer from the fence nothing is known.
+        let unknown = after(waiting.order, &[Event::PaymentUnknown { attempt }]);
+        assert_eq!((unknown.order.status, unknown.key), (OrderStatus::PaymentPending, KeyFate::Complete));
+    }
+
+    // TRACES 7: a fence after a dispatch proves nothing about the charge that was dispatched.
+    #[test]
+    fn a_fence_after_a_dispatch_does_not_free_the_key() {
+        let attempt = AttemptId::generate();
+        let end = after(in_flight(attempt), &[Event::PaymentUnknown { attempt }, Event::Fenced { attempt }]);
+        assert_eq!((end.order.status, end.key), (OrderStatus::Rejected, KeyFate::Complete));
+        assert_eq!(end.order.reason, Some(StatusReason::PaymentNotFound));
+    }
+
+    #[test]
+    fn a_pending_order_is_confirmed_by_a_late_approval() {
+        let attempt = AttemptId::generate();
+        let approved = Event::Approved { attempt, channel: Channel::Primary };
+        let end = after(in_flight(attempt), &[Event::PaymentUnknown { attempt }, approved]);
+        assert_eq!((end.order.status, end.effects), (OrderStatus::Confirmed, vec![Effect::Confirmed]));
+    }
+
+    // TRACES 27: an ordinary duplicate is not a dead letter.
+    #[test]
+    fn refusals_tell_a_duplicate_from_something_early_and_from_something_wrong() {
+        let attempt = AttemptId::generate();
+        let approved = Event::Approved { attempt, channel: Channel::Primary };
+        let confirmed = after(in_flight(attempt), std::slice::from_ref(&approved)).order;
+        assert_eq!(decide(&confirmed, &approved, now()), Err(Refusal::AlreadySo));
+        assert_eq!(decide(&confirmed, &Event::PaymentUnknown { attempt }, now()), Err(Refusal::AlreadySo));
+        assert_eq!(decide(&submitted(None), &approved, now()), Err(Refusal::NotYet));
+        let foreign = Event::Approved { attempt: AttemptId::generate(), channel: Channel::Primary };
+        assert_eq!(decide(&in_flight(attempt), &foreign, now()), Err(Refusal::Never));
+        let declined = Event::Declined { attempt, channel: Channel::Primary, code: "x".into() };
+        assert_eq!(decide(&confirmed, &declined, now()), Err(Refusal::Never));
+    }
+
+    #[test]
+    fn a_stock_refusal_is_answered_as_inventory_said_it() {
+        let problem = Problem::new(ProblemType::OutOfStock, "x").with("sku", "TEA").with("available", 1);
+        let end = after(submitted(None), &[Event::StockRefused(Box::new(problem))]);
+        assert_eq!((end.order.reason, end.key), (Some(StatusReason::OutOfStock), KeyFate::Complete));
+        assert_eq!(end.effects, [Effect::Rejected]);
+        assert_eq!(end.order.problem.unwrap().extra["available"], 1);
+        // A hold that was released before is no fault of the stock: the client may try again.
+        let released = Problem::new(ProblemType::ReservationReleased, "x");
+        let end = after(submitted(None), &[Event::StockRefused(Box::new(released))]);
+        assert_eq!((end.order.reason, end.key), (Some(StatusReason::InventoryUnavailable), KeyFate::Release));
+    }
+
+    fn any_event(attempt: AttemptId, other: AttemptId) -> impl Strategy<Value = Event> {
+        let ids = prop_oneof![9 => Just(attempt), 1 => Just(other)];
+        let problem = |kind| Box::new(Problem::new(kind, "x"));
+        prop_oneof![
+            Just(held()),
+            Just(Event::StockRefused(problem(ProblemType::OutOfStock))),
+            Just(Event::StockNotDispatched),
+            Just(Event::StockUnknown),
+            (0i64..1_200).prop_map(|discount_minor| Event::CouponHeld { discount_minor }),
+            Just(Event::CouponPending),
+            Just(Event::CouponRefused(problem(ProblemType::CouponExpired))),
+            Just(Event::Expired),
+            ids.clone().prop_map(Event::ChargeIntended),
+            ids.clone().prop_map(|attempt| Event::Approved { attempt, channel: Channel::Primary }),
+            ids.clone().prop_map(|attempt| Event::Declined { attempt, channel: Channel::Primary, code: "c".into() }),
+            (ids.clone(), any::<bool>()).prop_map(|(attempt, left)| Event::NotDispatched {
+                attempt,
+                left,
+                reason: "breaker_open".into()
+            }),
+            ids.clone().prop_map(|attempt| Event::PaymentUnknown { attempt }),
+            ids.prop_map(|attempt| Event::Fenced { attempt }),
+        ]
+    }
+
+    fn histories() -> impl Strategy<Value = (Option<&'static str>, Vec<Event>)> {
+        let (attempt, other) = (AttemptId::generate(), AttemptId::generate());
+        let coupon = prop_oneof![Just(None), Just(Some("WELCOME10"))];
+        // A start that gets somewhere, then anything.
+        let start = prop_oneof![
+            Just(vec![]),
+            Just(vec![held()]),
+            Just(vec![held(), Event::CouponPending, Event::ChargeIntended(attempt)]),
+            Just(vec![held(), Event::ChargeIntended(attempt)]),
+        ];
+        (coupon, start, prop::collection::vec(any_event(attempt, other), 0..25))
+            .prop_map(|(coupon, start, rest)| (coupon, start.into_iter().chain(rest).collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_an_order_ends_once_and_keeps_its_books((coupon, events) in histories()) {
+            let mut order = submitted(coupon);
+            let (mut confirmed, mut rejected, mut released) = (0, 0, false);
+            for event in events {
+                let Ok(next) = decide(&order, &event, now()) else { continue };
+                prop_assert!(!order.status.is_final(), "{} changed a final order", event.name());
+                confirmed += next.effects.iter().filter(|e| **e == Effect::Confirmed).count();
+                rejected += next.effects.iter().filter(|e| **e == Effect::Rejected).count();
+                if next.key == KeyFate::Release {
+                    released = true;
+                    // No charge can have been sent: there was no attempt, or it is known not to have been dispatched.
+                    prop_assert!(matches!(next.order.payment.state,
+                        OrderPaymentState::None | OrderPaymentState::NotDispatched | OrderPaymentState::Fenced));
+                    prop_assert_ne!(order.payment.state, OrderPaymentState::Unknown);
+                }
+                if order.payment.attempt_id.is_some() {
+                    prop_assert_eq!(order.payment.attempt_id, next.order.payment.attempt_id);
+                    prop_assert_eq!(order.price, next.order.price);
+                }
+                order = next.order;
+                let price = order.price;
+                prop_assert_eq!(price.total_minor, price.subtotal_minor - price.discount_minor);
+                prop_assert!(price.discount_minor >= 0 && price.total_minor >= 0);
+            }
+            prop_assert_eq!(confirmed, usize::from(order.status == OrderStatus::Confirmed));
+            prop_assert_eq!(rejected, usize::from(order.status == OrderStatus::Rejected));
+            prop_assert_eq!(order.status == OrderStatus::Confirmed, order.payment.state == OrderPaymentState::Approved);
+            prop_assert_eq!(order.status == OrderStatus::Rejected, order.reason.is_some());
+            prop_assert!(!released || order.status == OrderStatus::Rejected);
+        }
+    }
+}

@@ -10,6 +10,7 @@ use contracts::{
 };
 use durable::idempotency::Held;
 use resilience::Deadline;
+use rules::Rules;
 use tokio::task::JoinHandle;
 
 use super::{ApplyError, Workflow, apply::Extras};
@@ -38,8 +39,6 @@ pub struct Run<'a> {
 
 /// For the record of what is known: it has to be written whether or not anybody still waits.
 const RECORD_BUDGET: Duration = Duration::from_secs(1);
-/// Less than this cannot hold a charge; what is left of the budget is better spent on saying so.
-const MIN_CHARGE_BUDGET: Duration = Duration::from_millis(50);
 
 impl Run<'_> {
     /// Returns the order as far as it came. An error means that its state could not be written: it stands where it
@@ -117,8 +116,10 @@ impl Run<'_> {
     }
 
     fn must_end(&self, order: &Order) -> bool {
+        // A charge that payment would refuse for lack of time is not begun.
+        let rules = &self.workflow.rules;
         let needed = match order.status {
-            OrderStatus::StockReserved => MIN_CHARGE_BUDGET,
+            OrderStatus::StockReserved => rules.charge_route().min_useful_budget + rules.network.reserve,
             _ => Duration::ZERO,
         };
         self.runner == Runner::Recoverer || self.context.deadline.require(needed).is_err()
