@@ -10,7 +10,6 @@ use contracts::{
 };
 use durable::idempotency::Held;
 use resilience::Deadline;
-use rules::Rules;
 use tokio::task::JoinHandle;
 
 use super::{ApplyError, Workflow, apply::Extras};

@@ -101,17 +101,17 @@ async fn what_is_not_core_does_not_stop_an_order_and_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_without_an_answer_that_decides_is_pending_and_never_a_guess() {
     let world = World::start().await;
-    let endings: [(&str, fn() -> Reply); 7] = [
-        ("closed", || Reply::Close),
-        ("truncated", || Reply::Truncated),
-        ("unreadable", || Reply::Raw(200, "yes".into())),
-        ("broken", || Reply::Raw(500, "oops".into())),
-        ("no-storage", || problem("storage-unavailable", 503, json!({}))),
-        ("overtaxed-gateway", || Reply::Raw(503, "busy".into())),
-        ("unknown", || Reply::Json(202, json!({"state": "unknown"}))),
+    let endings = [
+        ("closed", Reply::Close),
+        ("truncated", Reply::Truncated),
+        ("unreadable", Reply::Raw(200, "yes".into())),
+        ("broken", Reply::Raw(500, "oops".into())),
+        ("no-storage", problem("storage-unavailable", 503, json!({}))),
+        ("overtaxed-gateway", Reply::Raw(503, "busy".into())),
+        ("unknown", Reply::Json(202, json!({"state": "unknown"}))),
     ];
     for (name, ending) in endings {
-        world.payment.behave(move |_| ending());
+        world.payment.behave(move |_| ending.clone());
         let response = world.request(name, &tea()).send().await.unwrap();
         assert!(response.headers().contains_key("retry-after"), "{name}");
         let (status, order) = answer(response).await;

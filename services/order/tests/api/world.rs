@@ -1,7 +1,5 @@
 //! An order service with four siblings of stub.
 
-use std::sync::Arc;
-
 use contracts::{Service, UserId, headers};
 use durable::Database;
 use order::{app, config::Config, store::MIGRATIONS};
@@ -18,9 +16,9 @@ pub struct World {
     pub payment: Stub,
     pub coupon: Stub,
     pub recommendation: Stub,
-    pub broker: Arc<TestBroker>,
     pub user: UserId,
-    // Dropped last: the database goes when everything that uses it is gone.
+    // Dropped last, when everything that uses them is gone.
+    _broker: TestBroker,
     _database: TestDatabase,
 }
 
@@ -81,7 +79,7 @@ impl World {
         payment: Stub,
     ) -> Self {
         let database = TestDatabase::create().await;
-        let broker = Arc::new(testkit::kafka::broker(&contracts::topic::all()).await.unwrap());
+        let broker = testkit::kafka::broker(&contracts::topic::all()).await.unwrap();
         let (coupon, recommendation) = (Stub::start(discounted).await, Stub::start(suggested).await);
         let config = Config {
             database_url: database.url(),
@@ -95,7 +93,7 @@ impl World {
             TestApp::start(Service::Order, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await;
         let db = database.migrated(&durable::migrations::MIGRATIONS, &MIGRATIONS).await;
         let user = UserId::generate();
-        Self { app, db, inventory, payment, coupon, recommendation, broker, user, _database: database }
+        Self { app, db, inventory, payment, coupon, recommendation, user, _broker: broker, _database: database }
     }
 
     pub fn request(&self, key: &str, body: &Value) -> RequestBuilder {
