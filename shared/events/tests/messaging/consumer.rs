@@ -193,7 +193,7 @@ async fn a_consumer_that_stops_finishes_the_message_in_hand_and_the_next_one_goe
 }
 
 #[tokio::test]
-async fn a_crashed_consumer_loses_nothing_and_repeats_nothing() {
+async fn a_consumer_that_is_gone_in_the_middle_of_a_message_loses_and_repeats_nothing() {
     let world = World::new(1).await;
     for version in 1..=3 {
         world.produce_event(0, &event(OrderId::generate(), version)).await;
@@ -304,5 +304,23 @@ async fn messages_that_the_embedded_broker_dropped_before_they_were_read_are_cou
     let missed = 8 - world.applied().await.len() as u64;
     assert!(missed > 0);
     assert_eq!(counted.get("consumer_missed_messages_total"), missed);
+    consumer.stop().await;
+}
+
+#[tokio::test]
+async fn the_lag_counts_what_has_not_taken_effect_from_the_first_message_on() {
+    let counted = Counted::default();
+    let _installed = metrics::set_default_local_recorder(&counted);
+    let world = World::new(2).await;
+    for version in 1..=3 {
+        world.produce_event(0, &event(OrderId::generate(), version)).await;
+    }
+    let gated = Gated::new(&world);
+    let consumer = world.consumer(gated.clone());
+    eventually("the first message is in hand", async || (gated.begun() == [1]).then_some(())).await;
+    eventually("three are behind", async || (counted.get("kafka_consumer_lag") == 3).then_some(())).await;
+    gated.gate.add_permits(2);
+    eventually("one is behind", async || (counted.get("kafka_consumer_lag") == 1).then_some(())).await;
+    gated.gate.add_permits(1);
     consumer.stop().await;
 }

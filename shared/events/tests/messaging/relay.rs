@@ -98,6 +98,8 @@ async fn events_wait_while_there_is_no_broker_and_flow_when_it_comes() {
 
 #[tokio::test]
 async fn events_wait_while_the_broker_is_cut_off_and_flow_when_it_is_back() {
+    let counted = Counted::default();
+    let _installed = metrics::set_default_local_recorder(&counted);
     let world = World::embedded(2).await;
     let relay = world.relay();
     world.commit(OrderId::generate(), 1..=1).await;
@@ -107,8 +109,9 @@ async fn events_wait_while_the_broker_is_cut_off_and_flow_when_it_is_back() {
     world.broker.embedded().unwrap().cut();
     let order = OrderId::generate();
     world.commit(order, 2..=4).await;
-    // Longer than a delivery may take, so that at least one attempt has failed for good.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    let failures =
+        async || counted.get("outbox_broker_unreachable_total") + counted.get("outbox_delivery_failures_total");
+    eventually("several attempts failed", async || (failures().await >= 2).then_some(())).await;
     assert_eq!(world.backlog().await, 3);
     world.broker.embedded().unwrap().restore();
     world.everything_is_published().await;
@@ -166,8 +169,12 @@ async fn a_second_relay_stands_by_and_takes_over_when_the_first_ones_lease_expir
     let reader = world.reader();
     world.commit(OrderId::generate(), 1..=1).await;
     reader.read(1).await;
-    // Several times its time to live: renewed.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    let expiry = async || -> f64 {
+        let expiry = "select extract(epoch from expires_at)::float8 from leases";
+        sqlx::query_scalar(expiry).fetch_one(&world.pool).await.unwrap()
+    };
+    let at_first = expiry().await;
+    eventually("it is renewed past its time to live", async || (expiry().await > at_first + 3.0).then_some(())).await;
     assert_eq!(world.lease_token().await, Some(token));
     first.crash().await;
     world.commit(OrderId::generate(), 2..=2).await;
