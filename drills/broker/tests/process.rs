@@ -1,5 +1,7 @@
 //! The broker as a process: it says when it is ready, ends with whoever started it, and complains in one line.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
 use std::{
     io::{BufRead, BufReader},
     net::{TcpListener, TcpStream},

@@ -34,8 +34,11 @@ pub(super) fn create(
         .set("heartbeat.interval.ms", "500")
         // A topic that is created after us is found within this.
         .set("topic.metadata.refresh.interval.ms", "5000")
-        // Read ahead by a megabyte at most a partition, not by 64.
+        // Read ahead by a megabyte at most, not by 64; and having done so, read on soon and not in a second.
         .set("queued.max.messages.kbytes", "1024")
+        .set("fetch.queue.backoff.ms", "20")
+        // A partition that is resumed waits for the answer to the request that went out without it.
+        .set("fetch.wait.max.ms", "100")
         .set("statistics.interval.ms", "5000")
         .create_with_context(context)
 }

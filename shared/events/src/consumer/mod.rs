@@ -105,7 +105,7 @@ impl Default for ConsumerConfig {
             retry_after: Duration::from_millis(100),
             retry_after_max: Duration::from_secs(5),
             handle_limit: Duration::from_secs(30),
-            max_waiting: 64,
+            max_waiting: 512,
             stop_limit: Duration::from_secs(4),
         }
     }

@@ -139,14 +139,15 @@ async fn a_crash_between_publishing_and_marking_publishes_twice_and_takes_effect
     let first = world.relay();
     let reader = world.reader();
     reader.read(1).await;
-    first.crash().await;
-    // A dead process takes its connections with it.
-    let marking = "select pg_terminate_backend(pid) from pg_stat_activity
-                    where datname = current_database() and wait_event_type = 'Lock'";
-    eventually("the mark hangs", async || {
-        (sqlx::query(marking).execute(&world.pool).await.unwrap().rows_affected() == 1).then_some(())
+    let marking: i32 = eventually("the mark hangs", async || {
+        let waiting = "select pid from pg_stat_activity
+                        where datname = current_database() and wait_event_type = 'Lock'";
+        sqlx::query_scalar(waiting).fetch_optional(&world.pool).await.unwrap()
     })
     .await;
+    first.crash().await;
+    // A dead process takes its connections with it.
+    sqlx::query("select pg_terminate_backend($1, 10000)").bind(marking).execute(&world.pool).await.unwrap();
     lock.rollback().await.unwrap();
     assert_eq!(world.backlog().await, 1);
 
