@@ -37,7 +37,8 @@ pub(super) fn create(
         // Read ahead by a megabyte at most, not by 64; and having done so, read on soon and not in a second.
         .set("queued.max.messages.kbytes", "1024")
         .set("fetch.queue.backoff.ms", "20")
-        // A partition that is resumed waits for the answer to the request that went out without it.
+        // The embedded broker does not cut a wait short when a message comes, so this is its latency; and a partition
+        // that is resumed waits for the answer to the request that went out without it.
         .set("fetch.wait.max.ms", "100")
         .set("statistics.interval.ms", "5000")
         .create_with_context(context)

@@ -234,7 +234,7 @@ async fn a_partition_that_is_paused_for_a_slow_handler_goes_on_without_a_gap() {
     world.commit(OrderId::generate(), 1..=300).await;
     world.everything_is_published().await;
     let slow = Slow { inner: Recording(world.pool.clone()), last: Arc::default() };
-    let consumer = world.consumer_with(slow, ConsumerConfig { max_waiting: 8, ..ConsumerConfig::default() });
+    let consumer = world.consumer_with(slow, ConsumerConfig { max_waiting: 40, ..ConsumerConfig::default() });
     world.applied_are(&(1..=300).collect::<Vec<_>>()).await;
     assert_eq!(counted.get("consumer_missed_messages_total"), 0);
     consumer.stop().await;

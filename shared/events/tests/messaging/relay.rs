@@ -141,7 +141,7 @@ async fn a_crash_between_publishing_and_marking_publishes_twice_and_takes_effect
     reader.read(1).await;
     let marking: i32 = eventually("the mark hangs", async || {
         let waiting = "select pid from pg_stat_activity
-                        where datname = current_database() and wait_event_type = 'Lock'";
+                        where datname = current_database() and wait_event_type = 'Lock' and query like '%update outbox%'";
         sqlx::query_scalar(waiting).fetch_optional(&world.pool).await.unwrap()
     })
     .await;
