@@ -254,6 +254,25 @@ async fn an_event_that_cannot_be_delivered_holds_up_its_key_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_producer_that_has_become_unusable_is_replaced_and_nothing_is_lost() {
+    let counted = Counted::default();
+    let _installed = metrics::set_default_local_recorder(&counted);
+    let world = World::embedded(1).await;
+    let relay = world.relay();
+    let (order, reader) = (OrderId::generate(), world.reader());
+    world.commit(order, 1..=1).await;
+    reader.read(1).await;
+    world.everything_is_published().await;
+    world.broker.embedded().unwrap().lose_sequence();
+    world.commit(order, 2..=4).await;
+    let versions: Vec<_> = reader.read(3).await.iter().map(version).collect();
+    assert_eq!(versions, [2, 3, 4]);
+    world.everything_is_published().await;
+    assert_eq!(counted.get("outbox_producer_fatal_total"), 1);
+    relay.stop().await;
+}
+
+#[tokio::test]
 async fn topics_are_created_on_a_real_broker_and_their_absence_does_no_harm_on_the_embedded_one() {
     let world = World::new(1).await;
     let mut config = relay_config(world.topic);
