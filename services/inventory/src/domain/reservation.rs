@@ -92,3 +92,131 @@ fn same_items(current: &Reservation, items: &[ItemRequest]) -> bool {
     wanted.sort_unstable();
     held == wanted
 }
+
+#[cfg(test)]
+mod tests {
+    use contracts::{Currency, OrderId, order::OrderItem};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(sku: &str, quantity: i64) -> ItemRequest {
+        ItemRequest { sku: sku.to_owned(), quantity }
+    }
+
+    fn reservation(state: ReservationState, items: &[ItemRequest]) -> Reservation {
+        let line = |item: &ItemRequest| OrderItem {
+            sku: item.sku.clone(),
+            name: item.sku.clone(),
+            quantity: item.quantity,
+            unit_price_minor: 100,
+        };
+        let items = items.iter().map(line).collect();
+        Reservation { order_id: OrderId::generate(), state, items, currency: Currency::USD }
+    }
+
+    /// What the shell makes of a decision.
+    fn apply(current: Option<Reservation>, command: Command<'_>) -> Result<Option<Reservation>, Refusal> {
+        let decision = decide(current.as_ref(), command)?;
+        Ok(match (decision, command) {
+            (Decision::Stands, _) => current,
+            (Decision::Hold, Command::Reserve(items)) => Some(reservation(Held, items)),
+            (Decision::Move { to, .. }, _) => current.map(|current| Reservation { state: to, ..current }),
+            (Decision::Bury | Decision::Hold, _) => Some(reservation(Released, &[])),
+        })
+    }
+
+    #[test]
+    fn a_reservation_that_comes_after_the_release_of_its_order_is_refused() {
+        let buried = apply(None, Command::Release).unwrap();
+        assert_eq!(buried.as_ref().map(|r| r.state), Some(Released));
+        assert_eq!(apply(buried, Command::Reserve(&[request("A", 1)])), Err(Refusal::LetGo));
+    }
+
+    #[test]
+    fn a_commit_that_comes_after_the_release_sells_nothing() {
+        for state in [Released, Returned] {
+            let current = reservation(state, &[request("A", 1)]);
+            assert_eq!(decide(Some(&current), Command::Commit), Ok(Decision::Stands), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn an_order_that_never_reserved_cannot_be_committed() {
+        assert_eq!(decide(None, Command::Commit), Err(Refusal::NeverReserved));
+    }
+
+    #[test]
+    fn the_same_items_in_another_order_are_the_same_and_other_quantities_are_not() {
+        let current = reservation(Held, &[request("A", 1), request("B", 2)]);
+        let again = |items: &[ItemRequest]| decide(Some(&current), Command::Reserve(items));
+        assert_eq!(again(&[request("B", 2), request("A", 1)]), Ok(Decision::Stands));
+        assert_eq!(again(&[request("A", 1), request("B", 1)]), Err(Refusal::OtherItems));
+        assert_eq!(again(&[request("A", 1)]), Err(Refusal::OtherItems));
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Reserve,
+        Commit,
+        Release,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        prop::collection::vec(prop_oneof![Just(Step::Reserve), Just(Step::Commit), Just(Step::Release)], 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn repeating_any_step_changes_nothing_and_what_was_let_go_stays_so(steps in steps()) {
+            let items = [request("A", 3)];
+            let mut current = None;
+            for step in steps {
+                let command = match step {
+                    Step::Reserve => Command::Reserve(&items),
+                    Step::Commit => Command::Commit,
+                    Step::Release => Command::Release,
+                };
+                let let_go = current.as_ref().is_some_and(|r: &Reservation| matches!(r.state, Released | Returned));
+                let before = current.clone();
+                if let Ok(after) = apply(current.clone(), command) {
+                    prop_assert_eq!(decide(after.as_ref(), command), Ok(Decision::Stands));
+                    current = after;
+                }
+                if let_go {
+                    prop_assert_eq!(&current, &before);
+                }
+            }
+        }
+
+        #[test]
+        fn units_that_a_reservation_moved_are_where_its_state_says(steps in steps()) {
+            use crate::domain::Level;
+            let items = [request("A", 3)];
+            let mut current: Option<Reservation> = None;
+            let mut level = Level::delivered(10);
+            for step in steps {
+                let command = match step {
+                    Step::Reserve => Command::Reserve(&items),
+                    Step::Commit => Command::Commit,
+                    Step::Release => Command::Release,
+                };
+                let movement = match decide(current.as_ref(), command) {
+                    Ok(Decision::Hold) => Some(Movement::Reserve),
+                    Ok(Decision::Move { movement, .. }) => Some(movement),
+                    Ok(Decision::Stands | Decision::Bury) | Err(_) => None,
+                };
+                if let Some(movement) = movement {
+                    level = level.moved(movement, 3).expect("a movement that the rules allow");
+                }
+                current = apply(current.clone(), command).unwrap_or(current);
+                let (reserved, sold) = match current.as_ref().map(|r| r.state) {
+                    Some(Held) => (3, 0),
+                    Some(Committed) => (0, 3),
+                    None | Some(Released | Returned) => (0, 0),
+                };
+                prop_assert_eq!(level, Level { on_hand: 10 - sold, reserved, sold, received: 10 });
+            }
+        }
+    }
+}
