@@ -1,0 +1,9 @@
+//! Decisions about reservations and stock, without I/O.
+
+mod level;
+mod reservation;
+mod sku;
+
+pub use level::{Level, Movement};
+pub use reservation::{Command, Decision, Refusal, decide};
+pub use sku::{NotASku, Sku};

@@ -1,0 +1,36 @@
+//! Gauges that nobody's request would keep up to date.
+
+use std::time::Duration;
+
+use durable::Database;
+use resilience::Deadline;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Error, store::reservations};
+
+/// About as often as metrics are read.
+const EVERY: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// A hold is let go only by order; one that grows old says that order does not, or that its events do not arrive.
+pub async fn gauges(database: Database, stop: CancellationToken) {
+    loop {
+        let (connections, idle) = database.connections();
+        let connections = usize::try_from(connections).unwrap_or(usize::MAX);
+        metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
+        metrics::gauge!("db_pool_connections", "state" => "in_use").set(connections.saturating_sub(idle) as f64);
+        match oldest_hold_age(&database).await {
+            Ok(age) => metrics::gauge!("inventory_oldest_hold_age_seconds").set(age),
+            Err(error) => tracing::warn!(%error, "the age of the oldest hold is not known"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+async fn oldest_hold_age(database: &Database) -> Result<f64, Error> {
+    let mut tx = database.begin(Deadline::after(LIMIT)).await?;
+    reservations::oldest_hold_age(&mut tx).await
+}

@@ -1,0 +1,11 @@
+//! Inventory over HTTP, on a database of its own and, where events matter, on a broker.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
+mod concurrency;
+mod guards;
+mod model;
+mod orders;
+mod reservations;
+mod shop;
+mod stock;
