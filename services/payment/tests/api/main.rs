@@ -1,1 +1,10 @@
-//! The payment service over HTTP.
+//! The payment service over HTTP, on a real PostgreSQL and a real broker, with a provider that misbehaves on request.
+
+mod charge;
+mod deadline;
+mod events;
+mod evidence;
+mod fence;
+mod outage;
+mod refusals;
+mod scene;
