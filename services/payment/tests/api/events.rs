@@ -8,7 +8,7 @@ use contracts::{
     payment::Channel,
     topic::{self, PAYMENTS},
 };
-use events::{Consumer, ConsumerConfig, HandleError, Handler, Outcome};
+use events::{Consumer, ConsumerConfig, HandleError, Handler, KafkaConfig, Outcome};
 use testkit::{eventually, kafka, stub::refusing_url};
 use tokio_util::sync::CancellationToken;
 
@@ -91,4 +91,16 @@ async fn every_settlement_is_heard_on_the_payments_topic() {
     .await;
     stop.cancel();
     consuming.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn without_a_broker_charges_are_settled_and_their_events_wait() {
+    let nowhere = KafkaConfig::new("127.0.0.1:1", "test");
+    let scene = Scene::with(patient(), nowhere, approves()).await;
+    let id = AttemptId::generate();
+    assert_eq!(scene.put(id, &charge()).await.status, 200);
+    let (waiting,): (i64,) =
+        sqlx::query_as("select count(*) from outbox where published_at is null").fetch_one(&scene.pool).await.unwrap();
+    assert_eq!(waiting, 1);
+    assert_eq!(scene.announced(id).await[0].0, "payment.approved");
 }

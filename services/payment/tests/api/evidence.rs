@@ -6,7 +6,7 @@ use contracts::AttemptId;
 use serde_json::json;
 use testkit::{Reply, TestDatabase, stub::refusing_url};
 
-use crate::scene::{Scene, approves, charge, no_kafka, patient, put, serve, state};
+use crate::scene::{Scene, any_kafka, approves, charge, patient, put, serve, state};
 
 #[tokio::test]
 async fn whatever_does_not_decide_leaves_the_attempt_unknown_and_is_not_sent_again() {
@@ -65,7 +65,7 @@ async fn a_provider_that_is_slower_than_its_rule_leaves_the_attempt_unknown() {
     let mut rules = patient();
     rules.downstream.provider.timeout = Duration::from_millis(150);
     let late = Reply::Late(Duration::from_secs(10), Box::new(approves()));
-    let scene = Scene::with(rules, no_kafka(), late).await;
+    let scene = Scene::with(rules, any_kafka(), late).await;
     let id = AttemptId::generate();
     scene.put(id, &charge()).await.is_unknown();
     assert_eq!(scene.state(id).await.as_deref(), Some("unknown"));
@@ -75,7 +75,7 @@ async fn a_provider_that_is_slower_than_its_rule_leaves_the_attempt_unknown() {
 #[tokio::test]
 async fn a_refused_connection_proves_that_nothing_was_sent() {
     let database = TestDatabase::create().await;
-    let app = serve(patient(), no_kafka(), &refusing_url(), &database, |url| url).await;
+    let app = serve(patient(), any_kafka(), &refusing_url(), &database, |url| url).await;
     let (id, charge) = (AttemptId::generate(), charge());
     for _ in 0..2 {
         let answer = put(&app, id, &charge).await;
@@ -100,7 +100,7 @@ async fn a_charge_that_no_time_is_left_for_is_not_sent() {
     let mut rules = patient();
     // All that any request may take is needed for the way back.
     rules.network.reserve = Duration::from_secs(60);
-    let scene = Scene::with(rules, no_kafka(), approves()).await;
+    let scene = Scene::with(rules, any_kafka(), approves()).await;
     let id = AttemptId::generate();
     let answer = scene.put(id, &charge()).await;
     answer.is_problem(503, "payment-not-dispatched");

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use testkit::{Reply, TestDatabase, eventually, stub::refusing_url};
 
-use crate::scene::{Scene, approves, charge, declines, no_kafka, path, patient, put, send, serve};
+use crate::scene::{Scene, any_kafka, approves, charge, declines, path, patient, put, send, serve};
 
 #[tokio::test]
 async fn an_attempt_never_seen_is_fenced_and_a_late_put_is_refused() {
@@ -29,7 +29,7 @@ async fn an_attempt_never_seen_is_fenced_and_a_late_put_is_refused() {
 #[tokio::test]
 async fn an_attempt_that_was_not_sent_is_fenced_and_announced_once() {
     let scene = Scene::start(approves()).await;
-    let unreachable = serve(patient(), no_kafka(), &refusing_url(), &scene.database, |url| url).await;
+    let unreachable = serve(patient(), any_kafka(), &refusing_url(), &scene.database, |url| url).await;
     let (id, charge) = (AttemptId::generate(), charge());
     put(&unreachable, id, &charge).await.is_problem(503, "payment-not-dispatched");
     for _ in 0..2 {
@@ -115,7 +115,7 @@ async fn of_a_put_and_a_fence_at_once_exactly_one_wins() {
 #[tokio::test]
 async fn a_fence_needs_no_provider_and_an_unknown_attempt_is_found_nowhere() {
     let database = TestDatabase::create().await;
-    let app = serve(patient(), no_kafka(), &refusing_url(), &database, |url| url).await;
+    let app = serve(patient(), any_kafka(), &refusing_url(), &database, |url| url).await;
     let id = AttemptId::generate();
     send(app.get(&path(id))).await.is_problem(404, "not-found");
     let answer = send(app.post(&format!("{}/fence", path(id)))).await;

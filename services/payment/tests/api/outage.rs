@@ -17,7 +17,7 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::scene::{approves, charge, no_kafka, path, patient, put, send, serve, state};
+use crate::scene::{any_kafka, approves, charge, path, patient, put, send, serve, state};
 
 /// A way to the database that can be cut.
 struct Link {
@@ -80,7 +80,7 @@ async fn an_outcome_that_cannot_be_recorded_is_answered_as_unknown_and_recorded_
     let database = TestDatabase::create().await;
     let link = link_to(&database).await;
     let through = |url: String| url.replace(authority(&url), &link.addr.to_string());
-    let app = serve(patient(), no_kafka(), &provider.url(), &database, through).await;
+    let app = serve(patient(), any_kafka(), &provider.url(), &database, through).await;
     let id = AttemptId::generate();
     let cut_meanwhile = async {
         eventually("the provider sees the charge", || async { (!provider.seen().is_empty()).then_some(()) }).await;
@@ -107,7 +107,7 @@ async fn without_a_database_nothing_is_sent() {
     let mut rules = patient();
     rules.database.acquire_timeout = Duration::from_millis(300);
     let through = |url: String| url.replace(authority(&url), &link.addr.to_string());
-    let app = serve(rules, no_kafka(), &provider.url(), &database, through).await;
+    let app = serve(rules, any_kafka(), &provider.url(), &database, through).await;
     link.cut();
     let (id, charge) = (AttemptId::generate(), charge());
     let answer = put(&app, id, &charge).await;

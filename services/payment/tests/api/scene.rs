@@ -1,14 +1,17 @@
 //! A running payment service, its provider, and a look into its database.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
-use contracts::{AttemptId, Currency, OrderId, Service, headers, payment::Charge};
+use contracts::{AttemptId, Currency, OrderId, Service, headers, payment::Charge, topic};
 use events::KafkaConfig;
 use payment::{app, config::Config};
 use rules::{Route, Rules};
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use testkit::{Reply, Stub, TestApp, TestDatabase, caller_token, eventually};
+use testkit::{
+    Reply, Stub, TestApp, TestDatabase, caller_token, eventually,
+    kafka::{self, TestBroker},
+};
 
 pub struct Scene {
     pub app: TestApp,
@@ -51,9 +54,10 @@ pub fn patient() -> Rules {
     rules
 }
 
-/// No broker: what is tested without one must not need one.
-pub fn no_kafka() -> KafkaConfig {
-    KafkaConfig::new("127.0.0.1:1", "test")
+/// A broker that all tests share whose subject is not what it carries. A service without one takes its time to stop.
+pub fn any_kafka() -> KafkaConfig {
+    static BROKER: LazyLock<TestBroker> = LazyLock::new(|| kafka::embedded(&topic::all()).unwrap());
+    BROKER.config.clone()
 }
 
 pub fn approves() -> Reply {
@@ -88,7 +92,7 @@ pub async fn serve(
 impl Scene {
     /// The provider answers every charge with `reply`.
     pub async fn start(reply: Reply) -> Self {
-        Self::with(patient(), no_kafka(), reply).await
+        Self::with(patient(), any_kafka(), reply).await
     }
 
     pub async fn with(rules: Rules, kafka: KafkaConfig, reply: Reply) -> Self {
