@@ -3,7 +3,7 @@
 //! Reading order: [`service`] (a process from start to end) · [`env`] (configuration) · [`lifecycle`] (who may still
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
 //! [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
-//! the evidence that they leave) · [`admin`] · [`telemetry`].
+//! the evidence that they leave) · [`admin`] · [`openapi`] · [`telemetry`].
 
 pub mod admin;
 pub mod auth;
@@ -13,6 +13,7 @@ pub mod downstream;
 pub mod env;
 pub mod extract;
 pub mod lifecycle;
+pub mod openapi;
 pub mod problem;
 pub mod rules_file;
 pub mod server;
