@@ -24,19 +24,20 @@
 
 use std::{
     future::Future,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use redis::{AsyncCommands, ErrorKind, RedisError, aio::ConnectionManager};
+use redis::{AsyncCommands, RedisError, aio::ConnectionManager};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, timeout};
 
-use crate::{gate::Gate, single_flight::SingleFlight};
+use crate::{
+    counts::{CacheSnapshot, Counts, Event},
+    gate::Gate,
+    single_flight::SingleFlight,
+};
 
 /// The limits of one cache.
 #[derive(Debug, Clone)]
@@ -101,20 +102,6 @@ pub struct Cached<T> {
     pub freshness: Freshness,
 }
 
-/// Counts since the start, for `/internal/state`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct CacheSnapshot {
-    pub hits: u64,
-    pub misses: u64,
-    /// Stale values given because loading failed.
-    pub stale: u64,
-    /// Commands that failed or took too long, and values that could not be read or stored.
-    pub errors: u64,
-    /// Redis is left alone at the moment.
-    pub paused: bool,
-    pub in_flight: usize,
-}
-
 /// Values of one type, loaded with one type of error. The error is `Clone` because all callers in a flight get it.
 pub struct Cache<T, E> {
     redis: ConnectionManager,
@@ -137,7 +124,7 @@ where
             flights: SingleFlight::new(config.max_flights),
             gate: Mutex::default(),
             chance: Mutex::new(StdRng::seed_from_u64(config.seed)),
-            counts: Counts::default(),
+            counts: Counts::new(config.name),
             config,
         }
     }
@@ -151,21 +138,14 @@ where
     {
         let flown = self.flights.run(key, || self.fly(key, ttl, load)).await;
         if flown.joined {
-            self.count(if flown.value.is_ok() { Event::Hit } else { Event::Miss });
+            self.counts.add(if flown.value.is_ok() { Event::Hit } else { Event::Miss });
         }
         flown.value
     }
 
     #[must_use]
     pub fn snapshot(&self) -> CacheSnapshot {
-        CacheSnapshot {
-            hits: self.counts.hits.load(Relaxed),
-            misses: self.counts.misses.load(Relaxed),
-            stale: self.counts.stale.load(Relaxed),
-            errors: self.counts.errors.load(Relaxed),
-            paused: lock(&self.gate).is_closed(),
-            in_flight: self.flights.in_flight(),
-        }
+        self.counts.snapshot(lock(&self.gate).is_closed(), self.flights.in_flight())
     }
 
     async fn fly<F, Fut>(&self, key: &str, ttl: Duration, load: F) -> Result<Cached<T>, E>
@@ -179,10 +159,10 @@ where
         if let Some(stored) = &stored
             && stored.fresh_until_ms > unix_ms()
         {
-            self.count(Event::Hit);
+            self.counts.add(Event::Hit);
             return Ok(Cached { value: stored.value.clone(), freshness: Freshness::FromCache });
         }
-        self.count(Event::Miss);
+        self.counts.add(Event::Miss);
         match load().await {
             Ok(value) => {
                 self.write(&key, &value, ttl, patience).await;
@@ -190,7 +170,7 @@ where
             }
             Err(error) => match stored {
                 Some(stored) => {
-                    self.count(Event::Stale);
+                    self.counts.add(Event::Stale);
                     Ok(Cached { value: stored.value, freshness: Freshness::Stale })
                 }
                 None => Err(error),
@@ -216,7 +196,7 @@ where
         {
             return Some(stored);
         }
-        self.count(Event::Error);
+        self.counts.add(Event::Error);
         tracing::warn!(cache = self.config.name, key, bytes = text.len(), "a stored value cannot be read");
         None
     }
@@ -231,7 +211,7 @@ where
                 let _: Option<()> = self.ask(patience, redis.pset_ex(key, text, lifetime)).await;
             }
             _ => {
-                self.count(Event::Error);
+                self.counts.add(Event::Error);
                 tracing::warn!(cache = self.config.name, key, "a value is too large to be stored, or is no JSON");
             }
         }
@@ -248,9 +228,10 @@ where
         }
         let (answered, outcome) = match timeout(patience, command).await {
             Ok(Ok(value)) => (true, Some(value)),
-            // A key that holds something else than a text: Redis is well, and the value counts as missing.
-            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_)) => {
-                self.count(Event::Error);
+            // The server itself says no, say to a key that holds something else than a text: it is well, and the value
+            // counts as missing.
+            Ok(Err(error)) if error.code().is_some() => {
+                self.counts.add(Event::Error);
                 (true, Some(V::default()))
             }
             Ok(Err(_)) | Err(_) => (false, None),
@@ -260,23 +241,12 @@ where
                 tracing::info!(cache = self.config.name, "Redis answers again");
             }
         } else {
-            self.count(Event::Error);
+            self.counts.add(Event::Error);
             if lock(&self.gate).failed(self.config.pause_after, self.config.pause) {
                 tracing::warn!(cache = self.config.name, "Redis does not answer and is left alone");
             }
         }
         outcome
-    }
-
-    fn count(&self, event: Event) {
-        let (count, outcome) = match event {
-            Event::Hit => (&self.counts.hits, "hit"),
-            Event::Miss => (&self.counts.misses, "miss"),
-            Event::Stale => (&self.counts.stale, "stale"),
-            Event::Error => (&self.counts.errors, "error"),
-        };
-        count.fetch_add(1, Relaxed);
-        metrics::counter!("cache_events_total", "cache" => self.config.name, "event" => outcome).increment(1);
     }
 }
 
@@ -285,22 +255,6 @@ where
 struct Stored<T> {
     fresh_until_ms: u64,
     value: T,
-}
-
-#[derive(Clone, Copy)]
-enum Event {
-    Hit,
-    Miss,
-    Stale,
-    Error,
-}
-
-#[derive(Default)]
-struct Counts {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    stale: AtomicU64,
-    errors: AtomicU64,
 }
 
 /// No code that can panic runs under these locks.

@@ -5,9 +5,11 @@
 
 pub mod cache_aside;
 pub mod connection;
+mod counts;
 mod gate;
 pub mod single_flight;
 
-pub use cache_aside::{Cache, CacheConfig, CacheSnapshot, Cached, Freshness};
+pub use cache_aside::{Cache, CacheConfig, Cached, Freshness};
 pub use connection::{BadRedisUrl, connect_lazily};
+pub use counts::CacheSnapshot;
 pub use redis::aio::ConnectionManager;
