@@ -20,7 +20,10 @@ use crate::layout::system_program;
 pub enum Account {
     /// Ours.
     Same,
-    Other { uid: u32, gid: u32 },
+    Other {
+        uid: u32,
+        gid: u32,
+    },
     /// The program is `unshare`, and its arguments name the real one.
     Namespace,
 }

@@ -62,7 +62,8 @@ impl Cluster {
         args.extend(["--no-instructions".into(), "-D".into(), fresh.clone().into_os_string()]);
         let mut command = Command::new(program);
         self.account.apply(&mut command);
-        let made = command.args(args).current_dir("/").stdin(Stdio::null()).output().await.context("cannot run initdb")?;
+        let made =
+            command.args(args).current_dir("/").stdin(Stdio::null()).output().await.context("cannot run initdb")?;
         if !made.status.success() {
             remove_tree(&fresh)?;
             let said = String::from_utf8_lossy(&made.stderr);

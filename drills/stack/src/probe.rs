@@ -36,7 +36,8 @@ impl Probe {
     async fn answer(&self) -> Result<()> {
         match self {
             Self::Readyz(port) => {
-                let status = reqwest::get(format!("http://127.0.0.1:{port}/readyz")).await.context("no answer")?.status();
+                let status =
+                    reqwest::get(format!("http://127.0.0.1:{port}/readyz")).await.context("no answer")?.status();
                 if status != 200 {
                     bail!("/readyz says {status}");
                 }

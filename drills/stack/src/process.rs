@@ -69,10 +69,14 @@ pub struct Spec {
 impl Spec {
     /// `order:1` for services, which may have several; the bare name for all others.
     pub fn label(&self) -> String {
-        match self.stage {
-            Stage::Service | Stage::Edge => format!("{}:{}", self.name, self.replica),
-            _ => self.name.clone(),
-        }
+        label(&self.name, self.replica, self.stage)
+    }
+}
+
+pub fn label(name: &str, replica: u16, stage: Stage) -> String {
+    match stage {
+        Stage::Service | Stage::Edge => format!("{name}:{replica}"),
+        Stage::Database | Stage::Store | Stage::Provider => name.to_owned(),
     }
 }
 

@@ -17,7 +17,8 @@ pub fn spec(dir: PathBuf, port: u16, log: PathBuf) -> Option<Spec> {
     let port_text = port.to_string();
     // No configuration file: the arguments are all there is. The memory is bounded, the oldest keys go first.
     let args = [
-        &["--bind", "127.0.0.1", "--port", port_text.as_str(), "--daemonize", "no", "--save", "", "--appendonly", "no"][..],
+        &["--bind", "127.0.0.1", "--port", port_text.as_str(), "--daemonize", "no", "--save", "", "--appendonly", "no"]
+            [..],
         &["--maxmemory", "128mb", "--maxmemory-policy", "allkeys-lru", "--dir"],
     ];
     let mut args: Vec<_> = args.concat().into_iter().map(Into::into).collect();

@@ -80,6 +80,20 @@ impl Roster {
         self.start(spec).await
     }
 
+    /// Starts what has died, unless somebody was faster.
+    pub async fn revive(self: &Arc<Self>, label: &str) -> Result<()> {
+        let _turn = self.turn.lock().await;
+        let spec = {
+            let inner = self.inner();
+            let slot = inner.slots.iter().find(|slot| slot.spec.label() == label);
+            slot.filter(|slot| slot.running.is_none()).map(|slot| slot.spec.clone())
+        };
+        match spec {
+            Some(spec) => self.start(spec).await,
+            None => Ok(()),
+        }
+    }
+
     /// Names of all processes that a target means.
     pub fn labels(&self, name: &str, replica: Option<u16>) -> Vec<String> {
         let inner = self.inner();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     identity::Identity,
     layout::{Checkout, Layout},
-    process::Stage,
+    process::{Stage, label},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +71,9 @@ impl State {
         let file = layout.state_file();
         match fs::read(&file) {
             Ok(text) => {
-                let state = serde_json::from_slice(&text)
-                    .with_context(|| format!("{} is unreadable: stop what runs by hand, then remove it", file.display()))?;
+                let state = serde_json::from_slice(&text).with_context(|| {
+                    format!("{} is unreadable: stop what runs by hand, then remove it", file.display())
+                })?;
                 Ok(Some(state))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -104,6 +105,13 @@ impl State {
 
     pub fn leftovers(&self) -> impl Iterator<Item = &Recorded> {
         self.processes.iter().filter(|p| p.identity.is_some_and(Identity::alive))
+    }
+}
+
+impl Recorded {
+    /// `order:1` for services, the bare name for all others.
+    pub fn label(&self) -> String {
+        label(&self.name, self.replica, self.stage)
     }
 }
 
