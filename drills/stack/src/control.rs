@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{args::Target, layout::Layout, roster::Roster};
+use crate::{args::Target, layout::Layout, roster::Roster, say::say};
 
 const SOCKET: &str = "control.sock";
 const LONGEST_REQUEST: u64 = 4096;
@@ -105,7 +105,7 @@ async fn restart_all(roster: &Arc<Roster>, name: &str, replica: Option<u16>, kil
         bail!("no such process; there are {}", roster.all_labels().join(", "));
     }
     for label in &labels {
-        println!("restarting {label}");
+        say!("restarting {label}");
         roster.restart(label, kill.then_some(Signal::KILL)).await?;
     }
     Ok(labels.join(", "))

@@ -21,6 +21,7 @@ use crate::{
     args::Up,
     identity::Identity,
     layout::{Checkout, Layout},
+    say::say,
     state::{Lock, Phase, State},
     supervise, welcome,
 };
@@ -48,7 +49,7 @@ pub async fn run(checkout: &Checkout, up: &Up) -> Result<()> {
         .context("cannot start the supervisor")?;
     watch(&layout, &mut supervisor, &mut said).await?;
     welcome::first_order(up.port_base).await?;
-    println!("\n./dev down stops everything.");
+    say!("\n./dev down stops everything.");
     Ok(())
 }
 

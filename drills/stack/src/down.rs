@@ -12,6 +12,7 @@ use crate::{
     leftovers::{self, all_gone},
     ports,
     process::Stage,
+    say::say,
     state::{Lock, State, the_system},
 };
 
@@ -19,11 +20,11 @@ pub async fn run(checkout: &Checkout, port_base: Option<u16>, wipe: bool) -> Res
     match the_system(checkout, port_base)? {
         Some((layout, state)) => {
             stop(checkout, &layout, &state).await?;
-            println!("stopped; port base {}", layout.base);
+            say!("stopped; port base {}", layout.base);
             if wipe { remove(&layout) } else { Ok(()) }
         }
         None => {
-            println!("nothing is running");
+            say!("nothing is running");
             if wipe { wipe_stopped(checkout, port_base) } else { Ok(()) }
         }
     }
@@ -33,7 +34,7 @@ async fn stop(checkout: &Checkout, layout: &Layout, state: &State) -> Result<()>
     if state.supervised() {
         state.supervisor.signal(Signal::TERM);
         if !all_gone(&[state.supervisor], stop_patience()).await {
-            println!("the supervisor does not end in time and is killed");
+            say!("the supervisor does not end in time and is killed");
             state.supervisor.signal(Signal::KILL);
             all_gone(&[state.supervisor], Duration::from_secs(5)).await;
         }
@@ -87,7 +88,7 @@ fn remove(layout: &Layout) -> Result<()> {
             Err(e).with_context(|| format!("cannot remove {}", layout.dir.display()))
         }
         _ => {
-            println!("removed {}", layout.dir.display());
+            say!("removed {}", layout.dir.display());
             Ok(())
         }
     }

@@ -11,6 +11,7 @@ use crate::{
     kafka,
     layout::{Checkout, Layout},
     process::Stage,
+    say::say,
     state::{KafkaKind, State},
 };
 
@@ -19,7 +20,7 @@ pub async fn clear(checkout: &Checkout, layout: &Layout, state: &State) -> Resul
     let names: Vec<String> =
         state.leftovers().map(|p| format!("{} (process {})", p.label(), pid(p.identity))).collect();
     if !names.is_empty() {
-        println!("stopping what an earlier run left behind: {}", names.join(", "));
+        say!("stopping what an earlier run left behind: {}", names.join(", "));
     }
     for stage in Stage::STOP_ORDER {
         let of_stage: Vec<Identity> =

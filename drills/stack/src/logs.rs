@@ -28,24 +28,23 @@ pub async fn run(
     let layout = layout(checkout, port_base)?;
     let mut logs: Vec<Log> = files(&layout, service)?.into_iter().map(Log::new).collect();
     let width = logs.iter().map(|log| log.name.len()).max().unwrap_or_default();
-    for log in &mut logs {
-        let fresh = log.read().unwrap_or_default();
-        let skip = fresh.len().saturating_sub(lines);
-        if print(&log.name, width, &fresh[skip..]).is_err() {
-            return Ok(());
-        }
-    }
-    while follow {
-        sleep(LOOK_EVERY).await;
+    let mut most = lines;
+    loop {
         for log in &mut logs {
             // It may be gone for a moment, while a new run begins.
             let fresh = log.read().unwrap_or_default();
-            if print(&log.name, width, &fresh).is_err() {
+            let skip = fresh.len().saturating_sub(most);
+            if print(&log.name, width, &fresh[skip..]).is_err() {
+                // Nobody listens any more.
                 return Ok(());
             }
         }
+        if !follow {
+            return Ok(());
+        }
+        most = usize::MAX;
+        sleep(LOOK_EVERY).await;
     }
-    Ok(())
 }
 
 /// The running system's, or else the only one's that ever ran.

@@ -3,7 +3,6 @@
 //! Reading order: [`args`] (what can be asked), [`layout`] (ports and files), [`system`] (what a system consists of),
 //! [`supervise`] (its life), [`roster`] and [`process`] (starting and stopping), [`state`] with [`identity`] (what is
 //! known about it from outside), then a file a command.
-#![expect(clippy::print_stdout, reason = "a command line speaks on stdout")]
 
 mod account;
 mod args;
@@ -21,6 +20,7 @@ mod probe;
 mod process;
 mod redis;
 mod roster;
+mod say;
 mod state;
 mod status;
 mod supervise;
@@ -37,6 +37,7 @@ use clap::{Parser, error::ErrorKind};
 use crate::{
     args::{Cli, Command, Target},
     layout::Checkout,
+    say::say,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -62,7 +63,7 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> Result<ExitCode> {
     // Needs no checkout: containers print tokens too.
     if let Command::Token(wanted) = &command {
-        println!("{}", token::mint(wanted)?);
+        say!("{}", token::mint(wanted)?);
         return Ok(ExitCode::SUCCESS);
     }
     let checkout = Checkout::find()?;
@@ -92,6 +93,6 @@ async fn restart(checkout: &Checkout, port_base: Option<u16>, target: &Target, k
     if !state.supervised() {
         bail!("the supervisor is gone; ./dev up starts the system anew");
     }
-    println!("{} is ready again", control::restart(&layout, target, kill).await?);
+    say!("{} is ready again", control::restart(&layout, target, kill).await?);
     Ok(())
 }

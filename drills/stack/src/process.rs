@@ -43,7 +43,7 @@ impl Stage {
         match self {
             Self::Edge | Self::Service => Duration::from_secs(12),
             Self::Database => Duration::from_secs(15),
-            Self::Provider | Self::Store => Duration::from_secs(5),
+            Self::Provider | Self::Store => Duration::from_secs(3),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     probe::Probe,
     process::Stage,
     redis,
+    say::say,
     state::{KafkaKind, Phase, Recorded, State, the_system},
 };
 
@@ -79,11 +80,11 @@ pub async fn run(checkout: &Checkout, port_base: Option<u16>, json: bool) -> Res
         },
     };
     if json {
-        println!("{}", serde_json::to_string_pretty(&status)?);
+        say!("{}", serde_json::to_string_pretty(&status)?);
         return Ok(ExitCode::SUCCESS);
     }
     let Some((_, state)) = found else {
-        println!("nothing is running");
+        say!("nothing is running");
         return Ok(ExitCode::from(NOTHING_RUNS));
     };
     Ok(describe(&state, &status))
@@ -138,16 +139,16 @@ fn live_pid(recorded: &Recorded) -> Option<u32> {
 fn describe(state: &State, status: &Status) -> ExitCode {
     let supervised = state.supervised();
     match (supervised, state.phase) {
-        (true, Phase::Starting) => println!("starting, port base {}", state.port_base),
-        (true, Phase::Stopping) => println!("stopping, port base {}", state.port_base),
-        (true, Phase::Ready) => println!("running, port base {}", state.port_base),
-        (false, _) => println!(
+        (true, Phase::Starting) => say!("starting, port base {}", state.port_base),
+        (true, Phase::Stopping) => say!("stopping, port base {}", state.port_base),
+        (true, Phase::Ready) => say!("running, port base {}", state.port_base),
+        (false, _) => say!(
             "half dead, port base {}: the supervisor is gone; ./dev down stops what is left, ./dev up starts anew",
             state.port_base
         ),
     }
     let pid = |pid: Option<u32>| pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-    println!("{:<18} {:<8} {:<10} {:<18} admin", "process", "state", "pid", "API");
+    say!("{:<18} {:<8} {:<10} {:<18} admin", "process", "state", "pid", "API");
     for (process, recorded) in status.processes.iter().zip(shown(state)) {
         let condition = match process.state {
             Condition::Ready => "ready",
@@ -155,7 +156,7 @@ fn describe(state: &State, status: &Status) -> ExitCode {
             Condition::Exited => "exited",
         };
         let died = recorded.died.as_ref().filter(|_| process.pid.is_none()).map(|how| format!("  ({how})"));
-        println!(
+        say!(
             "{:<18} {condition:<8} {:<10} {:<18} {}{}",
             recorded.label(),
             pid(process.pid),
@@ -176,7 +177,7 @@ fn describe(state: &State, status: &Status) -> ExitCode {
         ("kafka", stores.kafka.pid, stores.kafka.bootstrap.as_deref()),
     ] {
         let note = if name == "kafka" { kind } else { "" };
-        println!("{name:<18} {:<8} {:<10} {}{note}", "", pid(its_pid), address.unwrap_or("none"));
+        say!("{name:<18} {:<8} {:<10} {}{note}", "", pid(its_pid), address.unwrap_or("none"));
     }
     let all_ready = supervised && status.processes.iter().all(|p| p.state == Condition::Ready);
     if all_ready { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL_READY) }

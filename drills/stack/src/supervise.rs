@@ -19,6 +19,7 @@ use crate::{
     leftovers, ports, postgres,
     process::{Spec, tail},
     roster::{Death, Roster},
+    say::say,
     state::{KafkaKind, Lock, Phase, State},
     system::System,
     welcome,
@@ -53,7 +54,7 @@ pub async fn run(checkout: &Checkout, up: &Up) -> Result<()> {
     let (roster, mut deaths) = Roster::new(layout.clone(), state)?;
     let ended = serve(checkout, &system, up, &roster, &mut deaths, &mut signals).await;
     if ended.is_ok() {
-        say("stopping");
+        say!("stopping");
     }
     stop(&roster, &mut signals).await;
     let removed = match system.stores.kafka_kind {
@@ -88,7 +89,7 @@ async fn serve(
     welcome::table(system, up);
     if !up.background {
         welcome::first_order(layout.base).await?;
-        say("\nCtrl-C stops everything.");
+        say!("\nCtrl-C stops everything.");
     }
     roster.set_phase(Phase::Ready)?;
 
@@ -99,10 +100,10 @@ async fn serve(
             Some(death) = deaths.recv() => {
                 if up.keep {
                     let pause = lives.pause_for(&death.label);
-                    say(&format!("{} died by itself ({}); it is started again in {} s", death.label, death.how, pause.as_secs()));
+                    say!("{} died by itself ({}); it is started again in {} s", death.label, death.how, pause.as_secs());
                     tokio::spawn(revive(roster.clone(), death.label, pause));
                 } else {
-                    say(&format!("{0} died by itself ({1}); ./dev restart {0} starts it again", death.label, death.how));
+                    say!("{0} died by itself ({1}); ./dev restart {0} starts it again", death.label, death.how);
                 }
             }
         }
@@ -116,12 +117,12 @@ async fn start(checkout: &Checkout, system: &System, roster: &Arc<Roster>) -> Re
     let begun = Instant::now();
     let started = async |spec: &Spec| {
         roster.start(spec.clone()).await?;
-        say(&format!("{:<18} ready after {:.1} s", spec.label(), begun.elapsed().as_secs_f32()));
+        say!("{:<18} ready after {:.1} s", spec.label(), begun.elapsed().as_secs_f32());
         Ok::<_, anyhow::Error>(())
     };
     let database = async {
         if !system.database.data.exists() {
-            say("postgres           making a data folder");
+            say!("postgres           making a data folder");
         }
         system.database.make().await?;
         started(&system.database.spec(&system.database_settings)).await?;
@@ -130,7 +131,7 @@ async fn start(checkout: &Checkout, system: &System, roster: &Arc<Roster>) -> Re
     let others = system.redis.iter().chain(&system.broker).chain(&system.providers).map(&started);
     let docker = async {
         if system.stores.kafka_kind == KafkaKind::Docker {
-            say("kafka              starting the compose file's");
+            say!("kafka              starting the compose file's");
             kafka::docker_up(checkout.root()).await?;
         }
         Ok(())
@@ -147,7 +148,7 @@ async fn stop(roster: &Roster, signals: &mut Signals) {
     tokio::select! {
         () = &mut stopping => {}
         () = signals.asked() => {
-            say("killing what still runs");
+            say!("killing what still runs");
             roster.kill_all();
             stopping.await;
         }
@@ -158,8 +159,8 @@ async fn revive(roster: Arc<Roster>, label: String, pause: Duration) {
     sleep(pause).await;
     // If it dies again, that is a death of its own.
     match roster.revive(&label).await {
-        Ok(()) => say(&format!("{label} runs again")),
-        Err(e) => say(&format!("{label} did not come back: {e:#}")),
+        Ok(()) => say!("{label} runs again"),
+        Err(e) => say!("{label} did not come back: {e:#}"),
     }
 }
 
@@ -212,10 +213,6 @@ fn forget_old_logs(layout: &Layout) {
         // One that cannot be removed is appended to.
         let _ = fs::remove_file(file);
     }
-}
-
-fn say(line: &str) {
-    println!("{line}");
 }
 
 struct Signals {

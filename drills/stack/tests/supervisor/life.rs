@@ -61,6 +61,26 @@ fn in_the_foreground_an_interrupt_stops_everything() {
 }
 
 #[test]
+fn a_supervisor_goes_on_when_nobody_listens_to_it_any_more() {
+    let checkout = Checkout::new();
+    let base = checkout.base.to_string();
+    let mut up = checkout.command(&["up", "--port-base", &base]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("Ctrl-C stops everything")), "it ended early");
+    drop(lines);
+    // Something to say, twice.
+    for _ in 0..2 {
+        let pid = checkout.process("coupon", 0)["pid"].as_u64().unwrap();
+        kill(u32::try_from(pid).unwrap(), "KILL");
+        until("the death is known", || checkout.process("coupon", 0)["state"] == "exited");
+        checkout.run(&["restart", "coupon"]).succeeded();
+    }
+    kill(up.id(), "TERM");
+    assert!(up.wait().unwrap().success());
+    checkout.assert_nothing_is_left();
+}
+
+#[test]
 fn a_process_that_dies_is_reported_and_stays_dead_until_it_is_restarted() {
     let checkout = Checkout::new();
     checkout.up(&[]).succeeded();
