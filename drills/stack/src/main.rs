@@ -68,7 +68,7 @@ async fn run(command: Command) -> Result<ExitCode> {
     }
     let checkout = Checkout::find()?;
     match command {
-        Command::Up(up) if up.detach => detach::run(&checkout, &up).await?,
+        Command::Up(up) if up.detach => return detach::run(&checkout, &up).await,
         Command::Up(up) => {
             if up.background {
                 detach::leave_terminal()?;

@@ -22,7 +22,7 @@ pub struct Checkout {
 impl Checkout {
     pub fn new() -> Self {
         let base = free_base();
-        let root = std::env::temp_dir().join(format!("supervisor-{}-{base}", std::process::id()));
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("supervisor-{}-{base}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("bin")).unwrap();
         let stand_in = Path::new(env!("CARGO_BIN_EXE_stack")).with_file_name("examples").join("stand_in");

@@ -10,7 +10,7 @@ fn a_taken_port_is_named_before_anything_starts() {
     let port = checkout.base + 2;
     let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let said = checkout.up(&[]);
-    assert_eq!(said.code, 1);
+    assert_eq!((said.code, said.err.lines().count()), (1, 1), "{}", said.err);
     said.says(&format!("port {port} (for payment:0) is taken by process {}", process::id()));
     assert!(!checkout.dir().join("postgres").exists(), "something was started");
     drop(taken);
