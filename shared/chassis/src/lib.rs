@@ -1,1 +1,27 @@
+//! How every service starts, is observed and stops, and the one client for calls between services.
+//!
+//! Reading order: [`service`] (a process from start to end) · [`env`] (configuration) · [`lifecycle`] (who may still
+//! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
+//! [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
+//! the evidence that they leave) · [`admin`] · [`telemetry`].
 
+pub mod admin;
+pub mod auth;
+pub mod context;
+pub mod dev_secrets;
+pub mod downstream;
+pub mod env;
+pub mod extract;
+pub mod lifecycle;
+pub mod problem;
+pub mod rules_file;
+pub mod server;
+pub mod service;
+pub mod telemetry;
+
+pub use context::RequestContext;
+pub use downstream::{CallError, Downstream, NotSent};
+pub use env::{ConfigError, Env};
+pub use lifecycle::Lifecycle;
+pub use problem::ApiProblem;
+pub use service::{App, Wiring};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    AttemptId, Currency, FieldError, Money, OrderId,
+    Currency, FieldError, Money, OrderId,
     validate::{Validate, Violations},
 };
 

@@ -1,0 +1,230 @@
+//! What travels with a request, and the middleware that sets it up and sees every request out.
+//!
+//! It is the outermost layer: whatever happens further in, even a panic, leaves here as an answer with a request id,
+//! a problem body where it is a refusal, and a count in the metrics.
+
+use std::{
+    future::{Ready, ready},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{
+    Error, FromRequest, HttpMessage, HttpRequest, HttpResponse,
+    body::MessageBody,
+    dev::{Payload, ServiceRequest, ServiceResponse},
+    error::InternalError,
+    http::{Method, StatusCode, header},
+    middleware::Next,
+    web,
+};
+use contracts::{Problem, ProblemType, Service, headers, trace::TraceContext};
+use futures_util::FutureExt;
+use resilience::Deadline;
+use rules::Rules;
+use tokio::time::Instant;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::{ApiProblem, Lifecycle, problem};
+
+/// Retries that a whole chain of calls may spend, unless its caller allows fewer.
+const DEFAULT_RETRY_BUDGET: u32 = 3;
+
+/// The context of one request, or of one round of a job.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    pub request_id: Arc<str>,
+    pub trace: TraceContext,
+    pub deadline: Deadline,
+    /// What is left of the chain's retries.
+    pub retry_budget: u32,
+}
+
+impl RequestContext {
+    /// For work that no request asked for.
+    #[must_use]
+    pub fn for_job(name: &str, trace: TraceContext, budget: Duration) -> Self {
+        Self {
+            request_id: format!("{name}-{}", Uuid::now_v7()).into(),
+            trace,
+            deadline: Deadline::after(budget),
+            retry_budget: DEFAULT_RETRY_BUDGET,
+        }
+    }
+}
+
+impl FromRequest for RequestContext {
+    type Error = ApiProblem;
+    type Future = Ready<Result<Self, ApiProblem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let found = request.extensions().get::<Self>().cloned();
+        // Missing only where the middleware is not installed, which every test of a route would show.
+        ready(found.ok_or_else(|| problem::internal().into()))
+    }
+}
+
+/// What the middleware needs to know of the application; one a process.
+pub struct Shared {
+    pub service: Service,
+    pub rules: Arc<Rules>,
+    pub lifecycle: Lifecycle,
+}
+
+/// Trace, request id, deadline, and the answer's last touches.
+pub async fn observe<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let Some(shared) = request.app_data::<web::Data<Shared>>().cloned() else {
+        return Err(ApiProblem::from(problem::internal()).into());
+    };
+    let started = Instant::now();
+    let _in_flight = shared.lifecycle.begin_request();
+    let request_id = request_id(&request);
+    let trace = header_text(&request, headers::TRACEPARENT)
+        .and_then(|text| text.parse::<TraceContext>().ok())
+        .map_or_else(TraceContext::root, |parent| parent.child());
+    let method = known_method(request.method());
+    let route = request.match_pattern();
+    let label = route.clone().unwrap_or_else(|| "unmatched".to_owned());
+    let span = tracing::info_span!(
+        "http", service = %shared.service, method, route = %label, request_id = %request_id, trace_id = %trace.trace_id()
+    );
+
+    let outcome = async {
+        let deadline = deadline(&request, &shared.rules, method, route.as_deref())?;
+        let retry_budget = retry_budget(&request)?;
+        request.extensions_mut().insert(RequestContext {
+            request_id: request_id.clone(),
+            trace,
+            deadline,
+            retry_budget,
+        });
+        match AssertUnwindSafe(next.call(request)).catch_unwind().await {
+            Ok(answer) => answer,
+            Err(_) => {
+                tracing::error!("a handler panicked");
+                Err(ApiProblem::from(problem::internal()).into())
+            }
+        }
+    }
+    .instrument(span.clone())
+    .await;
+
+    let finish = |response: &mut HttpResponse| {
+        if let Ok(id) = header::HeaderValue::from_str(&request_id) {
+            response.headers_mut().insert(header::HeaderName::from_static(headers::REQUEST_ID), id);
+        }
+        if shared.lifecycle.is_draining() {
+            response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        }
+        count(&shared.service, &label, method, response.status(), started.elapsed());
+        if response.status().is_server_error() {
+            span.in_scope(|| tracing::warn!(status = response.status().as_u16(), "answered with an error"));
+        } else {
+            span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+        }
+    };
+    match outcome {
+        Ok(answer) => {
+            let mut answer = answer.map_into_boxed_body();
+            if is_bare_refusal(answer.response()) {
+                let body = problem::respond(&problem::of_bare_status(answer.status()));
+                answer = answer.into_response(body);
+            }
+            finish(answer.response_mut());
+            Ok(answer)
+        }
+        Err(error) => {
+            let mut response = error.as_response_error().error_response();
+            if is_bare_refusal(&response) {
+                response = problem::respond(&problem::of_bare_status(response.status()));
+            }
+            finish(&mut response);
+            Err(InternalError::from_response(error, response).into())
+        }
+    }
+}
+
+fn is_bare_refusal(response: &HttpResponse) -> bool {
+    let status = response.status();
+    let is_problem = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(headers::PROBLEM_JSON.as_bytes()));
+    (status.is_client_error() || status.is_server_error()) && !is_problem
+}
+
+fn header_text<'a>(request: &'a ServiceRequest, name: &str) -> Option<&'a str> {
+    request.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The caller's id where it is a plain one, else a new one.
+fn request_id(request: &ServiceRequest) -> Arc<str> {
+    header_text(request, headers::REQUEST_ID)
+        .filter(|id| (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()))
+        .map_or_else(|| Uuid::now_v7().to_string().into(), Into::into)
+}
+
+/// Label values come from a fixed set: a client can send any word as its method.
+fn known_method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        _ => "OTHER",
+    }
+}
+
+/// What the caller still waits, clamped to the route's own limit; refused at once where nothing useful fits.
+fn deadline(
+    request: &ServiceRequest,
+    rules: &Rules,
+    method: &str,
+    route: Option<&str>,
+) -> Result<Deadline, ApiProblem> {
+    let rule = rules.route(method, route.unwrap_or_default());
+    let waits = whole_number(request, headers::EXPECTED_TIMEOUT_MS)?.map(Duration::from_millis);
+    let deadline = Deadline::for_request(waits, rule.timeout);
+    deadline
+        .require(rule.min_useful_budget)
+        .map_err(|late| Problem::new(ProblemType::DeadlineExceeded, late.to_string()).with_mechanism("deadline"))?;
+    Ok(deadline)
+}
+
+/// A caller can lower the budget and not raise it.
+fn retry_budget(request: &ServiceRequest) -> Result<u32, ApiProblem> {
+    let asked = whole_number(request, headers::RETRY_BUDGET)?;
+    let asked = asked.map_or(DEFAULT_RETRY_BUDGET, |n| u32::try_from(n).unwrap_or(u32::MAX));
+    Ok(asked.min(DEFAULT_RETRY_BUDGET))
+}
+
+fn whole_number(request: &ServiceRequest, name: &str) -> Result<Option<u64>, ApiProblem> {
+    let Some(value) = request.headers().get(name) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits {
+        let problem = Problem::new(ProblemType::InvalidRequest, format!("{name} is no whole number"));
+        return Err(problem.with_field(name, "must be a whole number").into());
+    }
+    // More digits than fit mean "longer than anybody waits".
+    Ok(Some(text.parse().unwrap_or(u64::MAX)))
+}
+
+fn count(service: &Service, route: &str, method: &'static str, status: StatusCode, took: Duration) {
+    let (service, route) = (service.as_str(), route.to_owned());
+    metrics::counter!(
+        "http_requests_total", "service" => service, "route" => route.clone(), "method" => method,
+        "status" => status.as_str().to_owned()
+    )
+    .increment(1);
+    metrics::histogram!("http_request_duration_seconds", "service" => service, "route" => route, "method" => method)
+        .record(took.as_secs_f64());
+}

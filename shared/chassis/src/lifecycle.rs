@@ -1,0 +1,187 @@
+//! Who may still run, and in which order a process falls silent.
+//!
+//! Handlers run on the web server's workers, each a runtime of its own that ends with the listener; what must be
+//! finished whatever the client does is spawned here, on the main runtime, and waited for at shutdown.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument;
+
+/// Shared by everything in one process (or, in tests, by one application of several in a process).
+#[derive(Clone)]
+pub struct Lifecycle(Arc<Inner>);
+
+struct Inner {
+    main: Handle,
+    work: TaskTracker,
+    background: TaskTracker,
+    stop_background: CancellationToken,
+    ready: AtomicBool,
+    draining: AtomicBool,
+    in_flight: AtomicUsize,
+}
+
+/// The task that a handler waited for panicked; it has been logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the task panicked")]
+pub struct Panicked;
+
+/// Counts a request from its first byte of work to its answer, on every path.
+pub struct InFlight(Arc<Inner>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Lifecycle {
+    /// To be called on the main runtime.
+    #[must_use]
+    pub fn new(main: Handle) -> Self {
+        Self(Arc::new(Inner {
+            main,
+            work: TaskTracker::new(),
+            background: TaskTracker::new(),
+            stop_background: CancellationToken::new(),
+            ready: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Runs `work` on the main runtime, to its end, even when the caller goes away. It has to bound itself.
+    pub fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.0.work.spawn_on(work.in_current_span(), &self.0.main)
+    }
+
+    /// [`Self::spawn_work`], and waits for it.
+    pub async fn run<F>(&self, work: F) -> Result<F::Output, Panicked>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.spawn_work(work).await.map_err(|_| Panicked)
+    }
+
+    /// Runs a job until shutdown: `job` gets the token that tells it to finish what it has in hand and return.
+    pub fn spawn_background<F, Fut>(&self, name: &'static str, job: F)
+    where
+        F: FnOnce(CancellationToken) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let token = self.0.stop_background.clone();
+        let running = job(token.clone());
+        let watched = async move {
+            if tokio::spawn(running).await.is_err() {
+                tracing::error!(job = name, "a background job panicked; it stays down until the next start");
+            } else if !token.is_cancelled() {
+                tracing::error!(job = name, "a background job ended before shutdown");
+            }
+        };
+        self.0.background.spawn_on(watched, &self.0.main);
+    }
+
+    #[must_use]
+    pub fn begin_request(&self) -> InFlight {
+        self.0.in_flight.fetch_add(1, Ordering::AcqRel);
+        InFlight(self.0.clone())
+    }
+
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Migrations are in, rules are loaded, listeners are up.
+    pub fn set_ready(&self) {
+        self.0.ready.store(true, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.ready.load(Ordering::Acquire) && !self.is_draining()
+    }
+
+    /// From here on `/readyz` is 503, and answers ask clients to close their connections.
+    pub fn start_draining(&self) {
+        self.0.draining.store(true, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until no request is in flight and no work runs. New work is still taken on meanwhile.
+    pub async fn idle(&self) {
+        self.0.work.close();
+        loop {
+            self.0.work.wait().await;
+            if self.in_flight() == 0 && self.0.work.is_empty() {
+                return;
+            }
+            // Requests end by answering, which nothing signals; this loop runs once in a process' life.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Tells the background jobs to finish, and waits for them.
+    pub async fn stop_background(&self) {
+        self.0.stop_background.cancel();
+        self.0.background.close();
+        self.0.background.wait().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_goes_on_when_its_caller_is_dropped_and_is_waited_for() {
+        let lifecycle = Lifecycle::new(Handle::current());
+        let (release, released) = oneshot::channel::<()>();
+        let (done, is_done) = oneshot::channel();
+        let call = lifecycle.run(async move {
+            released.await.unwrap();
+            done.send(()).unwrap();
+        });
+        // The caller leaves before its work has ended.
+        assert!(tokio::time::timeout(Duration::ZERO, call).await.is_err());
+        release.send(()).unwrap();
+        lifecycle.idle().await;
+        assert!(is_done.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_work_is_an_error_of_its_caller() {
+        let lifecycle = Lifecycle::new(Handle::current());
+        assert_eq!(lifecycle.run(async { panic!("on purpose") }).await, Err::<(), _>(Panicked));
+    }
+
+    #[tokio::test]
+    async fn background_jobs_are_told_to_stop_and_waited_for() {
+        let lifecycle = Lifecycle::new(Handle::current());
+        let (done, is_done) = oneshot::channel();
+        lifecycle.spawn_background("test", |stop| async move {
+            stop.cancelled().await;
+            done.send(()).unwrap();
+        });
+        lifecycle.stop_background().await;
+        assert!(is_done.await.is_ok());
+    }
+}

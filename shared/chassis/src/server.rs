@@ -1,0 +1,111 @@
+//! The two listeners of a service.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{App, HttpServer, dev::ServerHandle, middleware::from_fn, web};
+
+use crate::{
+    Lifecycle,
+    admin::{self, Admin},
+    auth::Credentials,
+    context::{self, Shared},
+    problem,
+};
+
+/// The routes of a service's API, for each worker to install. State in it is made once, outside.
+pub type Routes = Arc<dyn Fn(&mut web::ServiceConfig) + Send + Sync>;
+
+/// The listeners, running.
+pub struct Listeners {
+    pub api_addr: SocketAddr,
+    pub admin_addr: SocketAddr,
+    api: ServerHandle,
+    admin: ServerHandle,
+}
+
+/// Longer than any client of ours keeps an unused connection, so that it is the client who closes.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// A client that takes longer over its request line and headers is cut off.
+const HEADER_TIMEOUT: Duration = Duration::from_millis(500);
+/// Connections that one worker holds at once.
+const MAX_CONNECTIONS: usize = 2_048;
+/// How long the web server itself waits at a stop; we wait for requests ourselves, and this only for idle clients.
+const STOP_TIMEOUT_SECONDS: u64 = 1;
+
+/// Binds both addresses, then serves. An error names the address.
+pub fn listen(
+    api_addr: SocketAddr,
+    admin_addr: SocketAddr,
+    routes: Routes,
+    shared: web::Data<Shared>,
+    credentials: web::Data<Credentials>,
+    admin: Admin,
+) -> io::Result<Listeners> {
+    let (api_socket, api_addr) = bind(api_addr)?;
+    let (admin_socket, admin_addr) = bind(admin_addr)?;
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let api = HttpServer::new(move || {
+        let routes = routes.clone();
+        App::new()
+            .app_data(shared.clone())
+            .app_data(credentials.clone())
+            .wrap(from_fn(context::observe))
+            .configure(move |config| routes(config))
+            .default_service(web::to(problem::unknown_path))
+    })
+    .workers(workers)
+    .keep_alive(KEEP_ALIVE)
+    .client_request_timeout(HEADER_TIMEOUT)
+    .max_connections(MAX_CONNECTIONS)
+    .shutdown_timeout(STOP_TIMEOUT_SECONDS)
+    .on_connect(|connection, _| {
+        if let Some(socket) = connection.downcast_ref::<actix_web::rt::net::TcpStream>() {
+            // Answers are small and whole; waiting to fill a segment only delays them. A socket that refuses the
+            // option still works.
+            drop(socket.set_nodelay(true));
+        }
+    })
+    .disable_signals()
+    .listen(api_socket)?
+    .run();
+    let admin_data = web::Data::new(admin);
+    let admin = HttpServer::new(move || {
+        App::new().app_data(admin_data.clone()).configure(admin::routes).default_service(web::to(problem::unknown_path))
+    })
+    .workers(1)
+    .client_request_timeout(HEADER_TIMEOUT)
+    .shutdown_timeout(STOP_TIMEOUT_SECONDS)
+    .disable_signals()
+    .listen(admin_socket)?
+    .run();
+    let listeners = Listeners { api_addr, admin_addr, api: api.handle(), admin: admin.handle() };
+    tokio::spawn(api);
+    tokio::spawn(admin);
+    Ok(listeners)
+}
+
+impl Listeners {
+    /// Closes the API's listener and lets the requests in flight come to their end.
+    pub async fn stop_api(&self, lifecycle: &Lifecycle) {
+        // The handle resolves in steps of a second; the work itself is what we wait for.
+        let closing = self.api.stop(true);
+        tokio::spawn(closing);
+        lifecycle.idle().await;
+    }
+
+    pub async fn stop_admin(&self) {
+        self.admin.stop(false).await;
+    }
+}
+
+fn bind(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{addr}: {error}"));
+    let socket = TcpListener::bind(addr).map_err(named)?;
+    let addr = socket.local_addr().map_err(named)?;
+    Ok((socket, addr))
+}
