@@ -1,1 +1,13 @@
+//! For tests only: fresh databases, services started in this process, a broker, a downstream that misbehaves on
+//! request, and waiting on a condition instead of sleeping.
 
+pub mod app;
+pub mod database;
+pub mod eventually;
+pub mod kafka;
+pub mod stub;
+
+pub use app::{TestApp, caller_token, user_token};
+pub use database::TestDatabase;
+pub use eventually::eventually;
+pub use stub::{Reply, Stub};

@@ -1,0 +1,216 @@
+//! The pool, its limits, and what its errors mean.
+//!
+//! A database that is slow must not be waited for longer than the request has left, and a database that is gone has
+//! to be told from a mistake of ours: the first is a 503 that can be retried, the second a 500 that has to be fixed.
+
+use std::{str::FromStr, time::Duration};
+
+use contracts::{Problem, ProblemType};
+use resilience::Deadline;
+use sqlx::{
+    PgPool, Postgres, Transaction,
+    migrate::{MigrateError, Migration, Migrator},
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::time::Instant;
+
+/// A transaction of the service's own database.
+pub type Tx = Transaction<'static, Postgres>;
+
+/// The limits of a pool; what they are and why is a rule.
+#[derive(Debug, Clone)]
+pub struct DatabaseConfig {
+    pub url: String,
+    pub connections: u32,
+    pub acquire_timeout: Duration,
+    pub lock_timeout: Duration,
+    pub statement_timeout: Duration,
+}
+
+/// A service's own database.
+#[derive(Debug, Clone)]
+pub struct Database {
+    pool: PgPool,
+    acquire_timeout: Duration,
+    statement_timeout: Duration,
+}
+
+/// Why a statement did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The database is gone, its pool is full, or a lock or statement took too long. Whether a commit that was under
+    /// way took effect is not known: re-read by key.
+    #[error("the database is unavailable")]
+    Unavailable(#[source] sqlx::Error),
+    /// A constraint that the statement ran into, by name, for callers that expect it.
+    #[error("constraint {0}")]
+    Constraint(String),
+    /// A mistake of ours.
+    #[error("the database refused a statement")]
+    Bug(#[source] sqlx::Error),
+}
+
+impl Database {
+    /// Connects, waiting up to `patience` for the server to come up.
+    pub async fn connect(config: &DatabaseConfig, patience: Duration) -> Result<Self, StorageError> {
+        let options = PgConnectOptions::from_str(&config.url).map_err(StorageError::Bug)?.options([
+            ("statement_timeout", config.statement_timeout.as_millis().to_string()),
+            ("lock_timeout", config.lock_timeout.as_millis().to_string()),
+            // A transaction that its process forgot must not hold locks for ever.
+            ("idle_in_transaction_session_timeout", "10000".to_owned()),
+        ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(config.connections)
+            .acquire_timeout(config.acquire_timeout)
+            .idle_timeout(Duration::from_secs(300))
+            .connect_lazy_with(options);
+        let database =
+            Self { pool, acquire_timeout: config.acquire_timeout, statement_timeout: config.statement_timeout };
+        let give_up = Instant::now() + patience;
+        loop {
+            match database.ping().await {
+                Ok(()) => return Ok(database),
+                Err(error) if Instant::now() >= give_up => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "waiting for the database");
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                }
+            }
+        }
+    }
+
+    /// Applies the migrations that every service has and the service's own, in one order of versions. Replicas that
+    /// start at once wait for each other on the migrator's lock.
+    pub async fn migrate(&self, shared: &Migrator, own: &Migrator) -> Result<(), MigrateError> {
+        let mut all: Vec<Migration> = shared.iter().chain(own.iter()).cloned().collect();
+        all.sort_by_key(|migration| migration.version);
+        // A migration may take longer than a request's statement may.
+        let mut connection = self.pool.acquire().await?;
+        sqlx::query("set statement_timeout = 0").execute(&mut *connection).await?;
+        sqlx::query("set lock_timeout = 0").execute(&mut *connection).await?;
+        let applied = Migrator::with_migrations(all).run(&mut *connection).await;
+        // The session's settings are no longer a request's: it does not go back to the pool.
+        drop(connection.detach());
+        applied
+    }
+
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// A transaction in which no statement outlasts `deadline`.
+    pub async fn begin(&self, deadline: Deadline) -> Result<Tx, StorageError> {
+        let remaining = deadline.remaining();
+        let wait = remaining.min(self.acquire_timeout);
+        let mut tx = match tokio::time::timeout(wait, self.pool.begin()).await {
+            Ok(begun) => begun?,
+            Err(_) => return Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut)),
+        };
+        // Zero would mean no limit at all.
+        let limit = deadline.remaining().min(self.statement_timeout).max(Duration::from_millis(1));
+        sqlx::query("select set_config('statement_timeout', $1, true)")
+            .bind(limit.as_millis().to_string())
+            .execute(&mut *tx)
+            .await?;
+        Ok(tx)
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StorageError> {
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// For `/internal/state` and the metrics.
+    #[must_use]
+    pub fn connections(&self) -> (u32, usize) {
+        (self.pool.size(), self.pool.num_idle())
+    }
+
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl From<sqlx::Error> for StorageError {
+    fn from(error: sqlx::Error) -> Self {
+        use sqlx::Error as E;
+        match &error {
+            E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed | E::Protocol(_) => {
+                Self::Unavailable(error)
+            }
+            E::Database(database) => {
+                if let Some(constraint) = database.constraint() {
+                    return Self::Constraint(constraint.to_owned());
+                }
+                match database.code().as_deref() {
+                    Some(code) if is_passing(code) => Self::Unavailable(error),
+                    _ => Self::Bug(error),
+                }
+            }
+            _ => Self::Bug(error),
+        }
+    }
+}
+
+/// SQLSTATE codes of conditions that pass by themselves.
+fn is_passing(code: &str) -> bool {
+    const PASSING: [&str; 8] = [
+        "57014", // query_canceled: statement_timeout
+        "55P03", // lock_not_available: lock_timeout
+        "40001", // serialization_failure
+        "40P01", // deadlock_detected
+        "57P01", // admin_shutdown
+        "57P02", // crash_shutdown
+        "57P03", // cannot_connect_now
+        "25P03", // idle_in_transaction_session_timeout
+    ];
+    // 08: connection exceptions, 53: insufficient resources (connections, memory, disk).
+    PASSING.contains(&code) || code.starts_with("08") || code.starts_with("53")
+}
+
+impl From<StorageError> for Problem {
+    /// Logged here with its cause, since nothing of the cause may leave in an answer.
+    fn from(error: StorageError) -> Self {
+        match &error {
+            StorageError::Unavailable(cause) => {
+                tracing::warn!(error = %cause, "storage unavailable");
+                Self::new(ProblemType::StorageUnavailable, "the database did not answer in time")
+                    .with_mechanism("storage")
+            }
+            StorageError::Constraint(name) => {
+                tracing::error!(constraint = name, "an unexpected constraint violation");
+                Self::new(ProblemType::Internal, "the request failed; its id is in the log")
+            }
+            StorageError::Bug(cause) => {
+                tracing::error!(error = %cause, "the database refused a statement");
+                Self::new(ProblemType::Internal, "the request failed; its id is in the log")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passing_conditions_are_told_from_mistakes() {
+        for code in ["57014", "55P03", "40P01", "53300", "08006", "53100"] {
+            assert!(is_passing(code), "{code}");
+        }
+        for code in ["42P01", "22003", "23505"] {
+            assert!(!is_passing(code), "{code}");
+        }
+        assert!(matches!(StorageError::from(sqlx::Error::PoolTimedOut), StorageError::Unavailable(_)));
+        assert!(matches!(StorageError::from(sqlx::Error::RowNotFound), StorageError::Bug(_)));
+    }
+
+    #[test]
+    fn nothing_of_the_cause_leaves_in_the_problem() {
+        let problem = Problem::from(StorageError::from(sqlx::Error::Protocol("secret detail".into())));
+        assert_eq!(problem.kind, ProblemType::StorageUnavailable);
+        assert!(!serde_json::to_string(&problem).unwrap().contains("secret"));
+    }
+}

@@ -1,0 +1,52 @@
+//! How to reach Kafka, and the settings that every client of ours has in common.
+
+use rdkafka::ClientConfig;
+
+/// Wiring of one process to one Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaConfig {
+    /// `host:port`, several separated by commas.
+    pub bootstrap: String,
+    /// Put before every topic and group, so that several systems can share one Kafka. Usually empty.
+    pub topic_prefix: String,
+    /// Shows in the broker's logs; the service's name.
+    pub client_id: String,
+}
+
+impl KafkaConfig {
+    #[must_use]
+    pub fn new(bootstrap: impl Into<String>, client_id: impl Into<String>) -> Self {
+        Self { bootstrap: bootstrap.into(), topic_prefix: String::new(), client_id: client_id.into() }
+    }
+
+    /// The name on the broker of a topic or a group that we call `name`.
+    #[must_use]
+    pub fn prefixed(&self, name: &str) -> String {
+        format!("{}{name}", self.topic_prefix)
+    }
+
+    pub(crate) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("client.id", &self.client_id)
+            .set("allow.auto.create.topics", "false")
+            // By default the pause between connection attempts grows to 10 s, which an outage of any length adds to.
+            .set("reconnect.backoff.ms", "100")
+            .set("reconnect.backoff.max.ms", "1000")
+            .set("socket.keepalive.enable", "true");
+        config
+    }
+
+    /// A producer that keeps order and makes no duplicates of its own, and that tells within `message_timeout_ms`
+    /// what became of a message.
+    pub(crate) fn producer(&self, message_timeout_ms: u128) -> ClientConfig {
+        let mut config = self.client();
+        config
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("linger.ms", "5")
+            .set("message.timeout.ms", message_timeout_ms.to_string());
+        config
+    }
+}

@@ -1,0 +1,315 @@
+//! The consumer: from Kafka to a handler, at least once, one message at a time per partition.
+//!
+//! Problem: a message must not be lost between its arrival and its effect, one message that cannot be used must not
+//! stop those behind it, and trouble with one partition must not stop the others.
+//!
+//! Rule: the offset is stored after the handler has committed, never before, so that it is always the end of a prefix
+//! that took effect; the client commits stored offsets in the background. What may succeed later is tried again in
+//! place for ever; what never can goes to the dead-letter topic, and only once it is there is its offset stored. Each
+//! partition has a worker; the polling loop never waits for one, and pauses a partition whose worker lags behind.
+//!
+//! Not for handlers without an inbox: rebalances, crashes and replays deliver twice.
+//!
+//! When copying: `session.timeout.ms` is how long a crashed consumer's partitions stand still.
+
+mod client;
+mod partition;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use contracts::{Event, topic::Topic};
+use rdkafka::{
+    Message, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    error::{KafkaError, RDKafkaErrorCode},
+    message::OwnedMessage,
+};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{KafkaConfig, broker, dead_letter::DeadLetters};
+use client::Context;
+use partition::{Partition, Worker};
+
+/// What a service does with events.
+pub trait Handler: Send + Sync + 'static {
+    /// Called again with the same event after a transient failure, a crash or a rebalance. The effect and the inbox row
+    /// are one transaction.
+    fn handle(&self, event: &Event) -> impl Future<Output = Result<Outcome, HandleError>> + Send;
+}
+
+/// What an event came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Applied,
+    /// It took effect before.
+    Duplicate,
+    /// Its type means nothing to this consumer.
+    Ignored,
+}
+
+impl Outcome {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Duplicate => "duplicate",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// Why an event had no effect.
+#[derive(Debug, thiserror::Error)]
+pub enum HandleError {
+    /// It may succeed later: the partition waits and tries again, for ever.
+    #[error("not now")]
+    Transient(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It never will: the event goes to the dead-letter topic with this reason.
+    #[error("refused for good: {0}")]
+    Refused(String),
+}
+
+impl HandleError {
+    pub fn transient(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Transient(source.into())
+    }
+}
+
+/// The database's troubles pass.
+impl From<sqlx::Error> for HandleError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Transient(error.into())
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct ConsumerConfig {
+    /// The pause after a first transient failure; it doubles up to `retry_after_max`.
+    pub retry_after: Duration,
+    pub retry_after_max: Duration,
+    /// A handler that takes longer is cut off, which counts as a transient failure.
+    pub handle_limit: Duration,
+    /// Messages of one partition that wait in this process before it is paused.
+    pub max_waiting: usize,
+    /// At shutdown: how long the messages in hand are waited for, and again how long the client may take to leave.
+    pub stop_limit: Duration,
+}
+
+impl Default for ConsumerConfig {
+    fn default() -> Self {
+        Self {
+            retry_after: Duration::from_millis(100),
+            retry_after_max: Duration::from_secs(5),
+            handle_limit: Duration::from_secs(30),
+            max_waiting: 64,
+            stop_limit: Duration::from_secs(4),
+        }
+    }
+}
+
+/// One member of a consumer group.
+#[derive(Debug)]
+pub struct Consumer<H> {
+    kafka: KafkaConfig,
+    group: String,
+    topics: Vec<Topic>,
+    handler: Arc<H>,
+    config: ConsumerConfig,
+}
+
+impl<H: Handler> Consumer<H> {
+    /// `group` without prefix; it is also what the service names itself in its inbox.
+    #[must_use]
+    pub fn new(kafka: KafkaConfig, group: &str, topics: &[Topic], handler: H, config: ConsumerConfig) -> Self {
+        Self { kafka, group: group.to_owned(), topics: topics.to_vec(), handler: Arc::new(handler), config }
+    }
+
+    /// Works until `stop`, then finishes the messages in hand, commits and leaves the group. An error is one of the
+    /// configuration; a broker that is away is waited for.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), KafkaError> {
+        let (context, mut revoked) = Context::new(self.group.clone());
+        let client = Arc::new(client::create(&self.kafka, &self.group, context)?);
+        let topics: Vec<String> = self.topics.iter().map(|topic| self.kafka.prefixed(topic.name)).collect();
+        client.subscribe(&topics.iter().map(String::as_str).collect::<Vec<_>>())?;
+
+        let (drained, mut drains) = mpsc::unbounded_channel();
+        let mut workers = Workers {
+            client: Arc::clone(&client),
+            handler: self.handler,
+            dead_letters: Arc::new(DeadLetters::new(self.kafka, self.group.clone())),
+            group: Arc::from(self.group),
+            config: self.config,
+            drained,
+            working: HashMap::new(),
+            leaving: HashMap::new(),
+        };
+        let mut complaints = Complaints::default();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(partitions) = revoked.recv() => workers.revoke(partitions),
+                Some(partition) = drains.recv() => workers.resume(&partition),
+                received = client.recv() => match received.map(|message| message.detach()) {
+                    Ok(message) => {
+                        // Polling may have run a rebalance just before it returned this message.
+                        while let Ok(partitions) = revoked.try_recv() {
+                            workers.revoke(partitions);
+                        }
+                        workers.dispatch(message);
+                    }
+                    Err(error) => {
+                        complaints.hear(&error);
+                        sleep(Duration::from_millis(50)).await;
+                    }
+                },
+            }
+        }
+        drop(client);
+        workers.stop().await;
+        Ok(())
+    }
+}
+
+/// The partitions that this process has, and those that it still has a hand on.
+struct Workers<H> {
+    client: Arc<StreamConsumer<Context>>,
+    handler: Arc<H>,
+    dead_letters: Arc<DeadLetters>,
+    group: Arc<str>,
+    config: ConsumerConfig,
+    drained: mpsc::UnboundedSender<Partition>,
+    working: HashMap<Partition, Working>,
+    /// Workers of revoked partitions that have a message in hand. If the partition comes back, its next worker waits.
+    leaving: HashMap<Partition, JoinHandle<()>>,
+}
+
+struct Working {
+    /// Not bounded by itself: a partition with `max_waiting` messages here is paused, and librdkafka hands over no more.
+    messages: mpsc::UnboundedSender<OwnedMessage>,
+    waiting: partition::Waiting,
+    paused: bool,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl<H: Handler> Workers<H> {
+    fn dispatch(&mut self, message: OwnedMessage) {
+        let partition = Partition { topic: Arc::from(message.topic()), number: message.partition() };
+        if !self.working.contains_key(&partition) {
+            let started = self.start(partition.clone());
+            self.working.insert(partition.clone(), started);
+        }
+        let Some(working) = self.working.get_mut(&partition) else { return };
+        let waiting = working.waiting.one_more();
+        // Fails only when the worker has ended, which it does on being stopped alone.
+        let _ = working.messages.send(message);
+        if waiting >= self.config.max_waiting && !working.paused {
+            match self.client.pause(&partition.list()) {
+                Ok(()) => working.paused = true,
+                Err(error) => tracing::warn!(%error, %partition, "a partition could not be paused"),
+            }
+        }
+    }
+
+    fn start(&mut self, partition: Partition) -> Working {
+        let (messages, received) = mpsc::unbounded_channel();
+        let (waiting, stop) = (partition::Waiting::default(), CancellationToken::new());
+        let worker = Worker {
+            client: Arc::clone(&self.client),
+            handler: Arc::clone(&self.handler),
+            dead_letters: Arc::clone(&self.dead_letters),
+            group: Arc::clone(&self.group),
+            config: self.config.clone(),
+            waiting: waiting.clone(),
+            drained: self.drained.clone(),
+            stop: stop.clone(),
+            partition: partition.clone(),
+        };
+        let previous = self.leaving.remove(&partition);
+        let task = tokio::spawn(async move {
+            if let Some(previous) = previous {
+                let _ = previous.await;
+            }
+            worker.run(received).await;
+        });
+        Working { messages, waiting, paused: false, stop, task }
+    }
+
+    fn revoke(&mut self, partitions: Vec<Partition>) {
+        self.leaving.retain(|_, task| !task.is_finished());
+        for partition in partitions {
+            if let Some(working) = self.working.remove(&partition) {
+                working.stop.cancel();
+                self.leaving.insert(partition, working.task);
+            }
+        }
+    }
+
+    fn resume(&mut self, partition: &Partition) {
+        let Some(working) = self.working.get_mut(partition).filter(|working| working.paused) else { return };
+        match self.client.resume(&partition.list()) {
+            Ok(()) => working.paused = false,
+            Err(error) => tracing::warn!(%error, %partition, "a partition could not be resumed"),
+        }
+    }
+
+    /// Finishes what is in hand, commits and leaves.
+    async fn stop(self) {
+        let Self { client, dead_letters, config, working, leaving, .. } = self;
+        let mut tasks: Vec<_> = leaving.into_values().collect();
+        for (_, working) in working {
+            working.stop.cancel();
+            tasks.push(working.task);
+        }
+        let deadline = Instant::now() + config.stop_limit;
+        for mut task in tasks {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if timeout(left, &mut task).await.is_err() {
+                tracing::warn!("a message in hand was not finished in time and will be delivered again");
+                task.abort();
+                let _ = task.await;
+            }
+        }
+        let commit = |client: &Arc<StreamConsumer<Context>>| match client.commit_consumer_state(CommitMode::Sync) {
+            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
+            Err(error) => tracing::warn!(%error, "the last offsets were not committed, their messages come again"),
+        };
+        broker::drop_within(client, config.stop_limit, commit).await;
+        if let Some(dead_letters) = Arc::into_inner(dead_letters) {
+            dead_letters.close(config.stop_limit).await;
+        }
+    }
+}
+
+impl Partition {
+    fn list(&self) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(1);
+        list.add_partition(&self.topic, self.number);
+        list
+    }
+}
+
+/// A broker that is away yields an error at every poll; one line in five seconds is enough.
+#[derive(Default)]
+struct Complaints {
+    last: Option<Instant>,
+    unsaid: u64,
+}
+
+impl Complaints {
+    fn hear(&mut self, error: &KafkaError) {
+        if self.last.is_some_and(|at| at.elapsed() < Duration::from_secs(5)) {
+            self.unsaid += 1;
+            return;
+        }
+        tracing::warn!(%error, more_before = self.unsaid, "Kafka cannot be read, trying on");
+        self.last = Some(Instant::now());
+        self.unsaid = 0;
+    }
+}
