@@ -3,7 +3,7 @@
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use contracts::provider::Behaviour;
 use provider::{ProviderConfig, WebhookTarget, start};
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,8 +11,25 @@ use tracing_subscriber::EnvFilter;
 
 /// Simulates a payment provider, with an append-only ledger and faults on demand.
 #[derive(Parser)]
-#[command(version)]
-struct Args {
+#[command(version, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Option<Serve>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Ask the provider that listens there whether it is alive: for container images, which have no curl.
+    Healthcheck {
+        #[arg(value_name = "ADDRESS:PORT")]
+        addr: SocketAddr,
+    },
+}
+
+#[derive(clap::Args)]
+struct Serve {
     /// Part of every id that it gives: primary, backup.
     #[arg(long, value_parser = name)]
     name: String,
@@ -40,7 +57,7 @@ struct Args {
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    let args = Args::parse();
+    let cli = Cli::parse();
     // The framework calls a reply that is lost on purpose an error.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,actix_server=warn"));
     let filter = match "actix_http=off".parse() {
@@ -52,7 +69,13 @@ async fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match run(args).await {
+    let done = match cli {
+        Cli { command: Some(Command::Healthcheck { addr }), .. } => healthcheck(addr).await,
+        Cli { serve: Some(args), .. } => run(args).await,
+        // Clap has asked for the arguments by then.
+        Cli { command: None, serve: None } => Err(anyhow::anyhow!("nothing to do; see --help")),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("provider: {error:#}");
@@ -61,7 +84,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(args: Serve) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut provider = start(ProviderConfig {
@@ -89,6 +112,13 @@ async fn run(args: Args) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    Ok(())
+}
+
+async fn healthcheck(addr: SocketAddr) -> anyhow::Result<()> {
+    // A proxy named in the environment would be asked about an address that only this machine knows.
+    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build()?;
+    client.get(format!("http://{addr}/healthz")).send().await?.error_for_status()?;
     Ok(())
 }
 

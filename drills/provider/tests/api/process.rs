@@ -125,6 +125,20 @@ async fn sigterm_finishes_the_charge_in_hand_and_exits_with_0() {
 }
 
 #[tokio::test]
+async fn the_health_check_succeeds_while_the_provider_answers_and_fails_once_it_is_gone() {
+    let (process, api) = launch(&new_ledger()).await;
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.args(["healthcheck", api.base.trim_start_matches("http://")]).stderr(Stdio::piped());
+        command
+    };
+    assert!(check().status().unwrap().success());
+    drop(process);
+    let stderr = refused(check());
+    assert!(stderr.contains("/healthz"), "{stderr}");
+}
+
+#[tokio::test]
 async fn a_taken_port_is_one_line_that_names_it() {
     let it = setup().await;
     let stderr = refused(command(it.provider.addr, &new_ledger()));
