@@ -1,1 +1,98 @@
-fn main() {}
+//! The local process supervisor behind `./dev`: starts the whole system on one machine, watches it, and stops it.
+//!
+//! Reading order: [`args`] (what can be asked), [`layout`] (ports and files), [`system`] (what a system consists of),
+//! [`supervise`] (its life), [`roster`] and [`process`] (starting and stopping), [`state`] with [`identity`] (what is
+//! known about it from outside), then a file a command.
+
+mod account;
+mod args;
+mod control;
+mod detach;
+mod down;
+mod identity;
+mod kafka;
+mod layout;
+mod leftovers;
+mod logs;
+mod ports;
+mod postgres;
+mod probe;
+mod process;
+mod redis;
+mod roster;
+mod say;
+mod state;
+mod status;
+mod supervise;
+mod system;
+mod token;
+mod welcome;
+mod with_stores;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    args::{Cli, Command, Target},
+    layout::Checkout,
+    say::say,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if e.kind() == ErrorKind::InvalidSubcommand => {
+            let name = std::env::args().nth(1).unwrap_or_default();
+            eprintln!("unknown command `{name}`; ./dev help lists them");
+            return ExitCode::from(2);
+        }
+        Err(e) => e.exit(),
+    };
+    match run(cli.command).await {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<ExitCode> {
+    // Needs no checkout: containers print tokens too.
+    if let Command::Token(wanted) = &command {
+        say!("{}", token::mint(wanted)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let checkout = Checkout::find()?;
+    match command {
+        Command::Up(up) if up.detach => return detach::run(&checkout, &up).await,
+        Command::Up(up) => {
+            if up.background {
+                detach::leave_terminal()?;
+            }
+            supervise::run(&checkout, &up).await?;
+        }
+        Command::Down { port_base, wipe } => down::run(&checkout, port_base, wipe).await?,
+        Command::Status { port_base, json } => return status::run(&checkout, port_base, json).await,
+        Command::Logs { service, follow, lines, port_base } => {
+            logs::run(&checkout, port_base, service.as_ref(), lines, follow).await?;
+        }
+        Command::Token(_) => {}
+        Command::Restart { name, kill, port_base } => restart(&checkout, port_base, &name, kill).await?,
+        Command::Test { .. } => bail!("the tests are run by the script: ./dev test"),
+        Command::WithStores { dir, command } => return with_stores::run(&checkout, &dir, &command).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn restart(checkout: &Checkout, port_base: Option<u16>, target: &Target, kill: bool) -> Result<()> {
+    let (layout, state) = state::the_system(checkout, port_base)?.context("nothing is running")?;
+    if !state.supervised() {
+        bail!("the supervisor is gone; ./dev up starts the system anew");
+    }
+    say!("{} is ready again", control::restart(&layout, target, kill).await?);
+    Ok(())
+}

@@ -7,8 +7,9 @@
 
 use std::{error::Error, time::Duration};
 
+use bytes::Bytes;
 use contracts::{Problem, ProblemType, headers};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::{Client, Method};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
@@ -103,8 +104,25 @@ impl Downstream {
         body: Option<&B>,
         extra_headers: &[(&str, &str)],
     ) -> Result<Answer<T>, CallError> {
+        self.call_judged(context, method, path, body, extra_headers, judge).await
+    }
+
+    /// [`Self::call`] for a callee outside the system, whose refusals are not problems of ours: `judge` says what an
+    /// answer that arrived whole is evidence of.
+    pub async fn call_judged<B: Serialize + Sync, T>(
+        &self,
+        context: &RequestContext,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+        extra_headers: &[(&str, &str)],
+        judge: impl FnOnce(u16, &[u8]) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         let started = Instant::now();
-        let outcome = self.attempt(context, method, path, body, extra_headers).await;
+        let outcome = match self.exchange(context, method, path, body, extra_headers).await {
+            Ok((status, bytes)) => judge(status, &bytes),
+            Err(error) => Err(error),
+        };
         let (label, timed_out) = match &outcome {
             Ok(_) => ("answered", false),
             Err(CallError::NotSent(_)) => ("not_sent", false),
@@ -122,14 +140,14 @@ impl Downstream {
         outcome
     }
 
-    async fn attempt<B: Serialize + Sync, T: DeserializeOwned>(
+    async fn exchange<B: Serialize + Sync>(
         &self,
         context: &RequestContext,
         method: Method,
         path: &str,
         body: Option<&B>,
         extra_headers: &[(&str, &str)],
-    ) -> Result<Answer<T>, CallError> {
+    ) -> Result<(u16, Bytes), CallError> {
         let budget =
             context.deadline.child(self.timeout, self.reserve).map_err(|_| CallError::NotSent(NotSent::Deadline))?;
         let mut request = self
@@ -150,7 +168,8 @@ impl Downstream {
             request = request.json(body);
         }
         let response = request.send().await.map_err(evidence)?;
-        judge(response).await
+        let status = response.status().as_u16();
+        Ok((status, response.bytes().await.map_err(evidence)?))
     }
 }
 
@@ -173,16 +192,14 @@ fn evidence(error: reqwest::Error) -> CallError {
     }
 }
 
-async fn judge<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, CallError> {
-    let status = response.status();
-    let bytes = response.bytes().await.map_err(evidence)?;
-    if status.is_success() {
-        return match serde_json::from_slice(&bytes) {
-            Ok(body) => Ok(Answer { status: status.as_u16(), body }),
+fn judge<T: DeserializeOwned>(status: u16, bytes: &[u8]) -> Result<Answer<T>, CallError> {
+    if (200..300).contains(&status) {
+        return match serde_json::from_slice(bytes) {
+            Ok(body) => Ok(Answer { status, body }),
             Err(error) => Err(CallError::Unknown(format!("unreadable {status} answer: {error}"))),
         };
     }
-    match serde_json::from_slice::<Problem>(&bytes) {
+    match serde_json::from_slice::<Problem>(bytes) {
         Ok(problem) if proves_refusal(status, problem.kind) => Err(CallError::Refused(Box::new(problem))),
         Ok(problem) => Err(CallError::Unknown(format!("{status} {}", problem.kind))),
         Err(_) => Err(CallError::Unknown(format!("{status} without a problem body"))),
@@ -191,6 +208,6 @@ async fn judge<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Cal
 
 /// A problem with a 4xx says that nothing was done. Of the 5xx only those do that are said before anything is begun;
 /// `storage-unavailable`, for one, may follow a commit whose confirmation was lost.
-fn proves_refusal(status: StatusCode, kind: ProblemType) -> bool {
-    status.is_client_error() || matches!(kind, ProblemType::PaymentNotDispatched | ProblemType::Overloaded)
+fn proves_refusal(status: u16, kind: ProblemType) -> bool {
+    (400..500).contains(&status) || matches!(kind, ProblemType::PaymentNotDispatched | ProblemType::Overloaded)
 }

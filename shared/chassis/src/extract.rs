@@ -14,8 +14,8 @@ use actix_web::{
     web::{self, BytesMut},
 };
 use contracts::{Problem, ProblemType, validate::Validate};
-use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
+use futures_util::{FutureExt, StreamExt};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{ApiProblem, problem};
@@ -31,7 +31,7 @@ const MAX_DRAINED: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned + Validate + 'static> FromRequest for Body<T> {
+impl<T: DeserializeOwned + Serialize + Validate + 'static> FromRequest for Body<T> {
     type Error = ApiProblem;
     type Future = Pin<Box<dyn Future<Output = Result<Self, ApiProblem>>>>;
 
@@ -63,7 +63,11 @@ impl FromRequest for RawBody {
 
 /// `{name}` of the path as a `T`. A text that is no `T` names nothing, which is a 404.
 pub fn path<T: FromStr>(request: &HttpRequest, name: &str) -> Result<T, ApiProblem> {
-    let found = request.match_info().get(name).and_then(|text| text.parse().ok());
+    // The router leaves some characters encoded (`%2F`, `%25`, `%2B`); its own extractor decodes them.
+    let values = web::Path::<Vec<String>>::from_request(request, &mut Payload::None).now_or_never();
+    let at = request.match_info().iter().position(|(known, _)| known == name);
+    let value = values.and_then(Result::ok).zip(at).and_then(|(values, at)| values.get(at).cloned());
+    let found = value.and_then(|text| text.parse().ok());
     found.ok_or_else(|| problem::not_found(&format!("the path names no {}", name.replace('_', " "))).into())
 }
 
@@ -153,13 +157,13 @@ fn invalid(field: &str, detail: impl Into<String>) -> ApiProblem {
 }
 
 /// Malformed, of another shape or with unknown members: 400. Well-formed and out of range: 422.
-fn parse<T: DeserializeOwned + Validate>(bytes: &[u8]) -> Result<T, ApiProblem> {
+fn parse<T: DeserializeOwned + Serialize + Validate>(bytes: &[u8]) -> Result<T, ApiProblem> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| invalid("body", error.to_string()))?;
     if let Some(path) = first_nul(&value, String::new()) {
         let error = contracts::FieldError { field: path, detail: "must not contain a NUL character".into() };
         return Err(Problem::validation(vec![error]).into());
     }
-    let parsed: T = serde_path_to_error::deserialize(value).map_err(|error| {
+    let parsed: T = serde_path_to_error::deserialize(&value).map_err(|error| {
         let field = match error.path().to_string() {
             path if path == "." => "body".to_owned(),
             path => path,
@@ -172,8 +176,28 @@ fn parse<T: DeserializeOwned + Validate>(bytes: &[u8]) -> Result<T, ApiProblem> 
             invalid(&field, detail)
         }
     })?;
+    let understood = serde_json::to_value(&parsed).map_err(|error| invalid("body", error.to_string()))?;
+    if let Some(path) = first_unnamed(&value, &understood, String::new()) {
+        return Err(invalid(&path, "must be an object"));
+    }
     parsed.validate().map_err(Problem::validation)?;
     Ok(parsed)
+}
+
+/// The path of the first array that was taken for an object: serde reads `["TEA", 1]` as the members in their order,
+/// which would make the order of our fields a part of the contract.
+fn first_unnamed(given: &Value, understood: &Value, path: String) -> Option<String> {
+    match (given, understood) {
+        (Value::Array(_), Value::Object(_)) => Some(if path.is_empty() { "body".to_owned() } else { path }),
+        (Value::Array(given), Value::Array(understood)) => {
+            given.iter().zip(understood).enumerate().find_map(|(i, (g, u))| first_unnamed(g, u, format!("{path}[{i}]")))
+        }
+        (Value::Object(given), Value::Object(understood)) => given.iter().find_map(|(key, g)| {
+            let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            understood.get(key).and_then(|u| first_unnamed(g, u, below))
+        }),
+        _ => None,
+    }
 }
 
 /// The path of the first string with a NUL in it, which PostgreSQL could not store.
@@ -224,6 +248,8 @@ mod tests {
         assert_eq!(status(huge), (422, one("items[0].quantity")));
         let nul = r#"{"items":[{"sku":"A\u0000","quantity":1}],"payment_method":"t"}"#;
         assert_eq!(status(nul), (422, one("items[0].sku")));
+        assert_eq!(status(r#"{"items":[["A",1]],"payment_method":"t"}"#), (400, one("items[0]")));
+        assert_eq!(status(r#"[[{"sku":"A","quantity":1}],null,"t"]"#), (400, one("body")));
         assert_eq!(status("{\"items\":\"\u{fffd}\"}"), (400, one("items")));
         assert_eq!(parse::<PlaceOrder>(b"{\"items\":\"\xff\"}").unwrap_err().0.status, 400);
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use contracts::EventId;
 use sqlx::{PgConnection, PgPool};
+use tokio_util::sync::CancellationToken;
 
 use crate::lease::interval;
 
@@ -46,4 +47,19 @@ pub async fn prune(pool: &PgPool, retention: Duration, limit: i64) -> sqlx::Resu
     .execute(pool)
     .await?;
     Ok(deleted.rows_affected())
+}
+
+/// A job for every service that consumes: prunes by and by until `stop`. Replicas may do it at once.
+pub async fn keep_pruned(pool: PgPool, stop: CancellationToken) {
+    const INTERVAL: Duration = Duration::from_secs(60);
+    const LIMIT: i64 = 10_000;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+        if let Err(error) = prune(&pool, RETENTION, LIMIT).await {
+            tracing::warn!(%error, "the inbox cannot be pruned");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What has to survive a crash, over PostgreSQL: one pattern a file.
 
 pub mod database;
+pub mod idempotency;
 pub mod inbox;
 pub mod lease;
 pub mod migrations;

@@ -6,13 +6,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use rdkafka::{
-    ClientConfig,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
-    client::{Client, ClientContext, DefaultClientContext},
+    client::{Client, ClientContext},
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-use crate::{KafkaConfig, embedded};
+use crate::{KafkaConfig, config::Quiet, embedded};
 
 /// How long one request to the broker may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,7 +34,7 @@ impl Broker {
 
 /// Creates what is missing of `topics` (our names; the prefix is added) on a real broker.
 pub async fn ensure_topics(config: &KafkaConfig, topics: &[(String, i32)]) -> Result<(), KafkaError> {
-    let client: AdminClient<DefaultClientContext> = config.client().create()?;
+    let client: AdminClient<Quiet> = config.client().create_with_context(Quiet)?;
     let topics: Vec<_> = topics.iter().map(|(name, partitions)| (config.prefixed(name), *partitions)).collect();
     let (client, broker) = blocking(move || {
         let broker = ask(client.inner());
@@ -61,12 +60,12 @@ pub(crate) fn ask<C: ClientContext>(client: &Client<C>) -> Result<Broker, KafkaE
 }
 
 /// Creates `topics` (names on the broker); one that somebody else creates meanwhile is fine.
-pub(crate) async fn create_topics(config: &ClientConfig, topics: &[&(String, i32)]) -> Result<(), KafkaError> {
-    let client: AdminClient<DefaultClientContext> = config.create()?;
+pub(crate) async fn create_topics(config: &KafkaConfig, topics: &[&(String, i32)]) -> Result<(), KafkaError> {
+    let client: AdminClient<Quiet> = config.client().create_with_context(Quiet)?;
     create(&client, topics).await
 }
 
-async fn create(client: &AdminClient<DefaultClientContext>, topics: &[&(String, i32)]) -> Result<(), KafkaError> {
+async fn create(client: &AdminClient<Quiet>, topics: &[&(String, i32)]) -> Result<(), KafkaError> {
     // -1 leaves the replication factor to the broker, who knows how many it has.
     let new: Vec<_> =
         topics.iter().map(|(name, partitions)| NewTopic::new(name, *partitions, TopicReplication::Fixed(-1))).collect();

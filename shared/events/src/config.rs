@@ -1,6 +1,8 @@
 //! How to reach Kafka, and the settings that every client of ours has in common.
 
-use rdkafka::ClientConfig;
+use std::time::Duration;
+
+use rdkafka::{ClientConfig, ClientContext, config::RDKafkaLogLevel, error::KafkaError, producer::FutureProducer};
 
 /// Wiring of one process to one Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,15 +40,38 @@ impl KafkaConfig {
         config
     }
 
-    /// A producer that keeps order and makes no duplicates of its own, and that tells within `message_timeout_ms`
-    /// what became of a message.
-    pub(crate) fn producer(&self, message_timeout_ms: u128) -> ClientConfig {
-        let mut config = self.client();
-        config
+    /// A producer that keeps order and makes no duplicates of its own, and that tells within `delivery_timeout` what
+    /// became of a message.
+    pub(crate) fn producer(&self, delivery_timeout: Duration) -> Result<Producer, KafkaError> {
+        self.client()
             .set("enable.idempotence", "true")
             .set("acks", "all")
-            .set("linger.ms", "5")
-            .set("message.timeout.ms", message_timeout_ms.to_string());
-        config
+            .set("linger.ms", "1")
+            .set("message.timeout.ms", delivery_timeout.as_millis().to_string())
+            // The broker takes 1 048 588 bytes by default and librdkafka stops at a million: a dead letter of a message
+            // of that size needs room for its headers.
+            .set("message.max.bytes", "1040000")
+            .create_with_context(Quiet)
+    }
+}
+
+pub(crate) type Producer = FutureProducer<Quiet>;
+
+/// Keeps librdkafka's complaints about a broker that is away out of the log: whoever waits for the broker says so in
+/// words of its own, and at a bearable rate.
+pub(crate) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
+                tracing::error!(facility, message, "librdkafka");
+            }
+            _ => tracing::debug!(facility, message, "librdkafka"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "librdkafka");
     }
 }

@@ -10,11 +10,11 @@ use rdkafka::{
     Message, Timestamp,
     error::KafkaError,
     message::{Header, OwnedHeaders, OwnedMessage},
-    producer::{FutureProducer, FutureRecord, Producer},
+    producer::{FutureRecord, Producer as _},
 };
 use tokio::sync::Mutex;
 
-use crate::{KafkaConfig, broker};
+use crate::{KafkaConfig, broker, config::Producer};
 
 /// `unreadable` or `refused`.
 pub const REASON: &str = "dead-letter-reason";
@@ -29,6 +29,8 @@ pub const ORIGIN_OFFSET: &str = "dead-letter-origin-offset";
 pub const ORIGIN_TIMESTAMP: &str = "dead-letter-origin-timestamp";
 
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of the detail, in characters: the letter must fit where its message did.
+const MAX_DETAIL: usize = 1_000;
 
 /// Why a message is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl Reason {
 pub(crate) struct DeadLetters {
     kafka: KafkaConfig,
     group: String,
-    producer: Mutex<Option<FutureProducer>>,
+    producer: Mutex<Option<Producer>>,
 }
 
 impl DeadLetters {
@@ -95,12 +97,12 @@ impl DeadLetters {
         }
     }
 
-    async fn producer(&self) -> Result<FutureProducer, KafkaError> {
+    async fn producer(&self) -> Result<Producer, KafkaError> {
         let mut slot = self.producer.lock().await;
         if let Some(producer) = &*slot {
             return Ok(producer.clone());
         }
-        let producer: FutureProducer = self.kafka.producer(DELIVERY_TIMEOUT.as_millis()).create()?;
+        let producer: Producer = self.kafka.producer(DELIVERY_TIMEOUT)?;
         *slot = Some(producer.clone());
         Ok(producer)
     }
@@ -110,11 +112,12 @@ impl DeadLetters {
             Timestamp::CreateTime(at) | Timestamp::LogAppendTime(at) => at,
             Timestamp::NotAvailable => -1,
         };
+        let detail: String = detail.chars().take(MAX_DETAIL).collect();
         let partition = message.partition().to_string();
         let (offset, timestamp) = (message.offset().to_string(), timestamp.to_string());
         [
             (REASON, reason.as_str()),
-            (DETAIL, detail),
+            (DETAIL, &detail),
             (GROUP, &self.group),
             (ORIGIN_TOPIC, message.topic()),
             (ORIGIN_PARTITION, &partition),

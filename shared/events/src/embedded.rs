@@ -5,7 +5,11 @@
 
 use std::{io, net::SocketAddr, sync::mpsc, thread::JoinHandle};
 
-use rdkafka::{error::KafkaError, mocking::MockCluster};
+use rdkafka::{
+    error::KafkaError,
+    mocking::MockCluster,
+    types::{RDKafkaApiKey, RDKafkaRespErr},
+};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -83,6 +87,11 @@ impl EmbeddedBroker {
     pub fn restore(&self) {
         let _ = self.commands.send(Command::Restore);
     }
+
+    /// Answers the next message with a sequence error, which makes an idempotent producer unusable for good.
+    pub fn lose_sequence(&self) {
+        let _ = self.commands.send(Command::LoseSequence);
+    }
 }
 
 impl Drop for EmbeddedBroker {
@@ -149,6 +158,7 @@ pub async fn forward(listener: TcpListener, target: String, stop: CancellationTo
 enum Command {
     Cut,
     Restore,
+    LoseSequence,
     Stop,
 }
 
@@ -159,6 +169,11 @@ fn obey<C: rdkafka::ClientContext>(cluster: &MockCluster<'_, C>, commands: &mpsc
         let done = match command {
             Command::Cut => cluster.broker_down(ALL),
             Command::Restore => cluster.broker_up(ALL),
+            Command::LoseSequence => {
+                let error = RDKafkaRespErr::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+                cluster.request_errors(RDKafkaApiKey::Produce, &[error]);
+                Ok(())
+            }
             Command::Stop => return,
         };
         if let Err(error) = done {

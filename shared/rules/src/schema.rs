@@ -30,7 +30,8 @@ impl Default for Rules {
     fn default() -> Self {
         let order = Route { timeout: ms(3_000), ..Route::default() };
         // Payment has to outlast its provider, and to record the outcome after that.
-        let payment = Route { timeout: ms(2_000), ..Route::default() };
+        // Less than 50 ms cannot hold a provider's answer, so order does not begin a charge with less.
+        let payment = Route { timeout: ms(2_000), min_useful_budget: ms(50) };
         Self {
             version: 0,
             network: Network::default(),
@@ -47,6 +48,16 @@ impl Default for Rules {
 impl Rules {
     pub const PLACE_ORDER: &'static str = "POST /v1/orders";
     pub const CHARGE: &'static str = "PUT /v1/payments/{attempt_id}";
+
+    #[must_use]
+    pub fn place_order_route(&self) -> Route {
+        self.route.get(Self::PLACE_ORDER).cloned().unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn charge_route(&self) -> Route {
+        self.route.get(Self::CHARGE).cloned().unwrap_or_default()
+    }
 
     /// The rule of a route, the default one where none is named.
     #[must_use]

@@ -63,8 +63,8 @@ fn positive(rules: &Rules, found: &mut Vec<Invalid>) {
 /// Each hop outlasts what it waits for, by the reserve at least: order > payment > provider.
 fn hierarchy(rules: &Rules, found: &mut Vec<Invalid>) {
     let reserve = rules.network.reserve;
-    let place_order = rules.route("POST", "/v1/orders").timeout;
-    let charge = rules.route("PUT", "/v1/payments/{attempt_id}").timeout;
+    let place_order = rules.place_order_route().timeout;
+    let charge = rules.charge_route().timeout;
     let downstream = &rules.downstream;
     let mut inside = |path: &str, inner: Duration, outer_path: &str, outer: Duration, spare: Duration| {
         if inner + spare > outer {

@@ -5,9 +5,11 @@ pub mod app;
 pub mod database;
 pub mod eventually;
 pub mod kafka;
+pub mod redis;
 pub mod stub;
 
 pub use app::{TestApp, caller_token, user_token};
 pub use database::TestDatabase;
 pub use eventually::eventually;
+pub use redis::OwnRedis;
 pub use stub::{Reply, Stub};

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use rdkafka::{
     ClientContext, Statistics,
+    config::RDKafkaLogLevel,
     consumer::{BaseConsumer, ConsumerContext, Rebalance, StreamConsumer},
     error::KafkaError,
+    statistics,
 };
 use tokio::sync::mpsc;
 
 use super::partition::Partition;
-use crate::KafkaConfig;
+use crate::{KafkaConfig, config::Quiet};
 
 pub(super) fn create(
     kafka: &KafkaConfig,
@@ -32,8 +34,12 @@ pub(super) fn create(
         .set("heartbeat.interval.ms", "500")
         // A topic that is created after us is found within this.
         .set("topic.metadata.refresh.interval.ms", "5000")
-        // Read ahead by a megabyte at most a partition, not by 64.
+        // Read ahead by a megabyte at most, not by 64; and having done so, read on soon and not in a second.
         .set("queued.max.messages.kbytes", "1024")
+        .set("fetch.queue.backoff.ms", "20")
+        // The embedded broker does not cut a wait short when a message comes, so this is its latency; and a partition
+        // that is resumed waits for the answer to the request that went out without it.
+        .set("fetch.wait.max.ms", "100")
         .set("statistics.interval.ms", "5000")
         .create_with_context(context)
 }
@@ -53,16 +59,19 @@ impl Context {
 }
 
 impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        Quiet.log(level, facility, message);
+    }
+
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(%error, reason, group = self.group, "Kafka client");
+        Quiet.error(error, reason);
     }
 
     fn stats(&self, statistics: Statistics) {
         for (topic, of_topic) in &statistics.topics {
-            // -1: not assigned to us, or not known yet.
-            let lags = of_topic.partitions.values().map(|partition| partition.consumer_lag).filter(|lag| *lag >= 0);
+            let ours = of_topic.partitions.values().filter(|partition| partition.desired);
             metrics::gauge!("kafka_consumer_lag", "group" => self.group.clone(), "topic" => topic.clone())
-                .set(lags.sum::<i64>() as f64);
+                .set(ours.map(lag).sum::<i64>() as f64);
         }
     }
 }
@@ -85,4 +94,14 @@ impl ConsumerContext for Context {
             Rebalance::Error(error) => tracing::warn!(%error, group = self.group, "a rebalance failed"),
         }
     }
+}
+
+/// How many messages of a partition have not taken effect. librdkafka's own figure is unknown (-1) until the first
+/// offset is stored, which hides a consumer that is stuck on its first message.
+fn lag(partition: &statistics::Partition) -> i64 {
+    if partition.consumer_lag_stored >= 0 {
+        return partition.consumer_lag_stored;
+    }
+    let done = [partition.committed_offset, partition.lo_offset, 0].into_iter().max().unwrap_or(0);
+    (partition.hi_offset - done).max(0)
 }

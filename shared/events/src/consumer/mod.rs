@@ -26,10 +26,9 @@ use rdkafka::{
 };
 use tokio::{
     sync::mpsc,
-    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{KafkaConfig, broker, dead_letter::DeadLetters};
 use client::Context;
@@ -106,7 +105,7 @@ impl Default for ConsumerConfig {
             retry_after: Duration::from_millis(100),
             retry_after_max: Duration::from_secs(5),
             handle_limit: Duration::from_secs(30),
-            max_waiting: 64,
+            max_waiting: 512,
             stop_limit: Duration::from_secs(4),
         }
     }
@@ -130,7 +129,8 @@ impl<H: Handler> Consumer<H> {
     }
 
     /// Works until `stop`, then finishes the messages in hand, commits and leaves the group. An error is one of the
-    /// configuration; a broker that is away is waited for.
+    /// configuration; a broker that is away is waited for. Dropping this future instead abandons the messages in hand
+    /// and may block for seconds.
     pub async fn run(self, stop: CancellationToken) -> Result<(), KafkaError> {
         let (context, mut revoked) = Context::new(self.group.clone());
         let client = Arc::new(client::create(&self.kafka, &self.group, context)?);
@@ -186,7 +186,7 @@ struct Workers<H> {
     drained: mpsc::UnboundedSender<Partition>,
     working: HashMap<Partition, Working>,
     /// Workers of revoked partitions that have a message in hand. If the partition comes back, its next worker waits.
-    leaving: HashMap<Partition, JoinHandle<()>>,
+    leaving: HashMap<Partition, AbortOnDropHandle<()>>,
 }
 
 struct Working {
@@ -195,7 +195,7 @@ struct Working {
     waiting: partition::Waiting,
     paused: bool,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    task: AbortOnDropHandle<()>,
 }
 
 impl<H: Handler> Workers<H> {
@@ -232,12 +232,12 @@ impl<H: Handler> Workers<H> {
             partition: partition.clone(),
         };
         let previous = self.leaving.remove(&partition);
-        let task = tokio::spawn(async move {
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
             if let Some(previous) = previous {
                 let _ = previous.await;
             }
             worker.run(received).await;
-        });
+        }));
         Working { messages, waiting, paused: false, stop, task }
     }
 

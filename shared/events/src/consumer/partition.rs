@@ -95,7 +95,7 @@ impl<H: Handler> Worker<H> {
             }
             self.store(offset + 1);
             expected = Some(offset + 1);
-            if self.waiting.one_less() == self.config.max_waiting / 4 {
+            if self.waiting.one_less() == self.config.max_waiting / 2 {
                 // Fails only when the consumer is gone.
                 let _ = self.drained.send(self.partition.clone());
             }

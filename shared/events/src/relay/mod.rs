@@ -209,6 +209,7 @@ impl Relay {
                 }
             },
             Err(error) => {
+                metrics::counter!("outbox_broker_unreachable_total").increment(1);
                 tracing::warn!(%error, bootstrap = self.kafka.bootstrap, "Kafka does not answer, events wait");
                 held.all_failed();
                 return Ok(Progress::Failed);

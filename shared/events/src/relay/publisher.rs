@@ -6,12 +6,12 @@ use durable::outbox::OutboxRow;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rdkafka::{
     error::KafkaError,
-    producer::{FutureProducer, FutureRecord, Producer, PurgeConfig},
+    producer::{FutureRecord, Producer as _, PurgeConfig},
 };
 use tokio::{sync::mpsc, time::Instant};
 
 use super::RelayConfig;
-use crate::{KafkaConfig, broker, header};
+use crate::{KafkaConfig, broker, config::Producer, header};
 
 /// After topics could not be created: how long until that is tried again.
 const CREATE_AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const CREATE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 pub(super) struct Publisher {
     kafka: KafkaConfig,
     config: RelayConfig,
-    producer: Option<FutureProducer>,
+    producer: Option<Producer>,
     /// The broker that the rows go to, and when it was last asked.
     broker: Option<String>,
     checked: Option<Instant>,
@@ -132,11 +132,11 @@ impl Publisher {
         self.discard_producer(flush).await;
     }
 
-    async fn producer(&mut self) -> Result<FutureProducer, KafkaError> {
+    async fn producer(&mut self) -> Result<Producer, KafkaError> {
         if let Some(producer) = &self.producer {
             return Ok(producer.clone());
         }
-        let producer: FutureProducer = self.kafka.producer(self.config.delivery_timeout.as_millis()).create()?;
+        let producer: Producer = self.kafka.producer(self.config.delivery_timeout)?;
         self.producer = Some(producer.clone());
         Ok(producer)
     }
@@ -144,7 +144,7 @@ impl Publisher {
     async fn discard_producer(&mut self, flush: bool) {
         let Some(producer) = self.producer.take() else { return };
         let limit = self.config.flush_limit;
-        let finish = move |producer: &FutureProducer| {
+        let finish = move |producer: &Producer| {
             if flush {
                 // What is not flushed in time is not marked either, and is published again.
                 let _ = producer.flush(limit);
@@ -165,7 +165,7 @@ impl Publisher {
             // It takes no such request; whoever started it had to name them.
             Err(KafkaError::Subscription("the embedded broker was started without them".to_owned()))
         } else {
-            broker::create_topics(&self.kafka.client(), &missing).await
+            broker::create_topics(&self.kafka, &missing).await
         };
         match created {
             Ok(()) => tracing::info!(?missing, "topics were created"),
@@ -193,7 +193,7 @@ fn by_key(rows: Vec<OutboxRow>) -> Vec<Vec<OutboxRow>> {
 }
 
 async fn send_in_order(
-    producer: &FutureProducer,
+    producer: &Producer,
     kafka: &KafkaConfig,
     chain: Vec<OutboxRow>,
     reported: mpsc::Sender<i64>,

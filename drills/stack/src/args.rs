@@ -1,0 +1,278 @@
+//! The command line of `./dev`.
+//!
+//! Only what works is listed: a command that does not exist yet is an unknown command.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::{Args, Parser, Subcommand};
+use contracts::service::{DEFAULT_PORT_BASE, MAX_REPLICAS, Service};
+
+use crate::layout::MAX_PORT_BASE;
+
+#[derive(Debug, Parser)]
+#[command(name = "dev", bin_name = "./dev", about = "Runs the whole system on this machine.", max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start everything, and stop it again on Ctrl-C.
+    Up(Up),
+    /// Stop the running system; its data stays.
+    Down {
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+        /// Also remove its data, ledgers and logs.
+        #[arg(long)]
+        wipe: bool,
+    },
+    /// Show what runs. Exit code 0: all ready, 1: something is not, 3: nothing runs; with --json always 0.
+    Status {
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the logs of one process, or of all.
+    Logs {
+        /// For example `order`, `order:1`, `postgres`.
+        service: Option<Target>,
+        /// Go on printing what is added.
+        #[arg(long, short)]
+        follow: bool,
+        /// How many lines of each log to begin with.
+        #[arg(long, short = 'n', default_value_t = 50)]
+        lines: usize,
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+    },
+    /// Print a token, good for twelve hours.
+    Token(Token),
+    /// Stop one process and start it again.
+    Restart {
+        /// For example `order`, `order:1`, `postgres`.
+        name: Target,
+        /// With SIGKILL instead of SIGTERM.
+        #[arg(long)]
+        kill: bool,
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+    },
+    /// Format, lints and all tests, on a private PostgreSQL and Redis.
+    Test {
+        /// Leave out the end-to-end test and real Kafka.
+        #[arg(long, conflicts_with = "full")]
+        fast: bool,
+        /// Add what takes too long for every day.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Run a command with PostgreSQL and Redis of its own: TEST_DATABASE_URL and TEST_REDIS_URL name them.
+    #[command(hide = true)]
+    WithStores {
+        dir: PathBuf,
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Up {
+    /// Return when everything is ready, and leave it running; `down` stops it.
+    #[arg(long)]
+    pub detach: bool,
+    /// Without fault proxies between the services.
+    #[arg(long, hide = true)]
+    pub direct: bool,
+    /// A Kafka that runs already, or `docker` for the compose file's; otherwise an embedded broker.
+    #[arg(long, value_name = "HOST:PORT|docker", default_value = "embedded", hide_default_value = true)]
+    pub kafka: Kafka,
+    /// Move all ports by N - 8080.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_PORT_BASE, value_parser = port_base)]
+    pub port_base: u16,
+    /// More than one process of a service; may be repeated.
+    #[arg(long, value_name = "SERVICE=COUNT", value_delimiter = ',')]
+    pub replicas: Vec<Replicas>,
+    /// Start a process again that died by itself.
+    #[arg(long)]
+    pub keep: bool,
+    /// Without Redis: the system runs degraded.
+    #[arg(long)]
+    pub no_redis: bool,
+    /// The half of `--detach` that stays.
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub background: bool,
+}
+
+impl Up {
+    pub fn replicas_of(&self, service: Service) -> u16 {
+        self.replicas.iter().rev().find(|r| r.service == service).map_or(1, |r| r.count)
+    }
+
+    /// The arguments for the background half of `up --detach`.
+    pub fn background_args(&self) -> Vec<String> {
+        let mut args = vec![
+            "up".to_owned(),
+            "--background".to_owned(),
+            format!("--kafka={}", self.kafka.as_text()),
+            format!("--port-base={}", self.port_base),
+        ];
+        args.extend(self.replicas.iter().map(|r| format!("--replicas={}={}", r.service, r.count)));
+        args.extend(self.keep.then(|| "--keep".to_owned()));
+        args.extend(self.no_redis.then(|| "--no-redis".to_owned()));
+        args
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Token {
+    /// A UUID, or a name from which one is made.
+    #[arg(long, value_name = "U", default_value = "demo")]
+    pub user: String,
+    #[arg(long, value_name = "T")]
+    pub tenant: Option<String>,
+    #[arg(long, value_name = "TIER")]
+    pub tier: Option<String>,
+    /// For the operators' interfaces instead of a user's.
+    #[arg(long)]
+    pub operator: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kafka {
+    Embedded,
+    Docker,
+    External(String),
+}
+
+impl Kafka {
+    fn as_text(&self) -> &str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Docker => "docker",
+            Self::External(bootstrap) => bootstrap,
+        }
+    }
+}
+
+impl FromStr for Kafka {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "embedded" => Ok(Self::Embedded),
+            "docker" => Ok(Self::Docker),
+            _ => match text.rsplit_once(':') {
+                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                    Ok(Self::External(text.to_owned()))
+                }
+                _ => Err("expected HOST:PORT or docker".to_owned()),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas {
+    pub service: Service,
+    pub count: u16,
+}
+
+impl FromStr for Replicas {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (service, count) = text.split_once('=').ok_or("expected SERVICE=COUNT, for example order=2")?;
+        let service = service.parse::<Service>().map_err(|e| e.to_string())?;
+        match count.parse() {
+            Ok(count) if (1..=MAX_REPLICAS).contains(&count) => Ok(Self { service, count }),
+            _ => Err(format!("the count is a number from 1 to {MAX_REPLICAS}")),
+        }
+    }
+}
+
+/// One process, or all replicas of a name where no number is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub name: String,
+    pub replica: Option<u16>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None => Ok(Self { name: text.to_owned(), replica: None }),
+            Some((name, k)) => match k.parse() {
+                Ok(k) => Ok(Self { name: name.to_owned(), replica: Some(k) }),
+                Err(_) => Err("expected NAME or NAME:NUMBER".to_owned()),
+            },
+        }
+    }
+}
+
+fn port_base(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(base) if (1024..=MAX_PORT_BASE).contains(&base) => Ok(base),
+        _ => Err(format!("a port base is a number from 1024 to {MAX_PORT_BASE}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn up(args: &[&str]) -> Up {
+        match Cli::try_parse_from(["dev", "up"].iter().chain(args)).unwrap().command {
+            Command::Up(up) => up,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn replicas_default_to_one_and_the_last_word_counts() {
+        assert_eq!(up(&[]).replicas_of(Service::Order), 1);
+        let up = up(&["--replicas", "order=2,payment=3", "--replicas", "order=4"]);
+        assert_eq!((up.replicas_of(Service::Order), up.replicas_of(Service::Payment)), (4, 3));
+    }
+
+    #[test]
+    fn replicas_outside_the_port_scheme_are_refused() {
+        for bad in ["order", "order=0", "order=11", "mail=1", "order=x"] {
+            assert!(Cli::try_parse_from(["dev", "up", "--replicas", bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn kafka_is_embedded_docker_or_an_address() {
+        assert_eq!(up(&[]).kafka, Kafka::Embedded);
+        assert_eq!(up(&["--kafka", "docker"]).kafka, Kafka::Docker);
+        assert_eq!(up(&["--kafka", "localhost:9092"]).kafka, Kafka::External("localhost:9092".into()));
+        assert!(Cli::try_parse_from(["dev", "up", "--kafka", "nowhere"]).is_err());
+    }
+
+    #[test]
+    fn the_background_half_gets_the_same_options() {
+        let front = up(&["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2", "--keep"]);
+        let args = front.background_args();
+        let back = up(&args[1..].iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(back.background && !back.detach && back.keep && !back.no_redis);
+        assert_eq!((back.kafka, back.port_base, back.replicas), (front.kafka, 12_000, front.replicas));
+    }
+
+    #[test]
+    fn a_port_base_that_pushes_a_port_over_the_end_is_refused() {
+        assert!(Cli::try_parse_from(["dev", "up", "--port-base", "60000"]).is_err());
+        assert!(Cli::try_parse_from(["dev", "up", "--port-base", "80"]).is_err());
+    }
+}

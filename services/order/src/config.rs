@@ -1,0 +1,41 @@
+//! The wiring of the order service: where its stores and its siblings are.
+
+use chassis::{ConfigError, Env};
+use contracts::{Service, service::DEFAULT_PORT_BASE};
+use events::KafkaConfig;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `DATABASE_URL`
+    pub database_url: String,
+    /// `KAFKA_BOOTSTRAP`, `KAFKA_TOPIC_PREFIX`
+    pub kafka: KafkaConfig,
+    /// `INVENTORY_URL`
+    pub inventory_url: String,
+    /// `PAYMENT_URL`
+    pub payment_url: String,
+    /// `COUPON_URL`
+    pub coupon_url: String,
+    /// `RECOMMENDATION_URL`
+    pub recommendation_url: String,
+}
+
+impl Config {
+    /// The defaults are the ports of a local system.
+    pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
+        let mut sibling = |variable, service: Service| {
+            let default = format!("http://127.0.0.1:{}", service.api_port(DEFAULT_PORT_BASE, 0));
+            env.url_or(variable, &default)
+        };
+        let inventory_url = sibling("INVENTORY_URL", Service::Inventory)?;
+        let payment_url = sibling("PAYMENT_URL", Service::Payment)?;
+        let coupon_url = sibling("COUPON_URL", Service::Coupon)?;
+        let recommendation_url = sibling("RECOMMENDATION_URL", Service::Recommendation)?;
+        let bootstrap = env.get("KAFKA_BOOTSTRAP").unwrap_or_else(|| "127.0.0.1:19092".to_owned());
+        let mut kafka = KafkaConfig::new(bootstrap, Service::Order.as_str());
+        kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
+        let database_url =
+            env.get("DATABASE_URL").unwrap_or_else(|| "postgres://postgres@127.0.0.1:15432/order".to_owned());
+        Ok(Self { database_url, kafka, inventory_url, payment_url, coupon_url, recommendation_url })
+    }
+}

@@ -1,0 +1,3 @@
+//! What order hears from others.
+
+pub mod payments;

@@ -1,0 +1,53 @@
+//! The public API: extract, run on the main runtime, render.
+
+pub mod openapi;
+mod orders;
+mod products;
+mod render;
+
+use std::sync::Arc;
+
+use actix_web::{middleware::from_fn, web};
+use chassis::{Lifecycle, auth, problem};
+
+use crate::workflow::Workflow;
+
+/// Made once, shared by every worker.
+#[derive(Clone)]
+pub struct Api {
+    pub workflow: Arc<Workflow>,
+    pub lifecycle: Lifecycle,
+}
+
+pub fn routes(api: &Api, config: &mut web::ServiceConfig) {
+    config.service(
+        web::scope("/v1")
+            .wrap(from_fn(auth::require_user))
+            .app_data(web::Data::new(api.clone()))
+            .service(
+                web::resource("/orders")
+                    .get(orders::list)
+                    .post(orders::place)
+                    .default_service(problem::only("GET, POST")),
+            )
+            .service(web::resource("/orders/{order_id}").get(orders::get).default_service(problem::only("GET")))
+            .service(
+                web::resource("/orders/{order_id}/history").get(orders::history).default_service(problem::only("GET")),
+            )
+            .service(web::resource("/products").get(products::list).default_service(problem::only("GET")))
+            .service(web::resource("/products/{sku}").get(products::get).default_service(problem::only("GET")))
+            .default_service(web::to(problem::unknown_path)),
+    );
+}
+
+/// Items of one page unless asked otherwise, and at most.
+const DEFAULT_LIMIT: i64 = 20;
+const MAX_LIMIT: i64 = 100;
+
+/// `limit` of a list.
+fn limit(asked: Option<i64>) -> Result<i64, crate::error::Error> {
+    match asked.unwrap_or(DEFAULT_LIMIT) {
+        limit @ 1..=MAX_LIMIT => Ok(limit),
+        _ => Err(crate::error::Error::BadParameter("limit", "must be 1 to 100")),
+    }
+}

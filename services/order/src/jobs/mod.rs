@@ -1,0 +1,5 @@
+//! What runs without being asked.
+
+pub mod gauges;
+pub mod prune;
+pub mod recover;

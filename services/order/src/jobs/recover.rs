@@ -1,0 +1,44 @@
+//! The recoverer: resumes orders that a crash, a lost database or a killed process left standing.
+//!
+//! Every replica runs it. A take-over is one statement that skips rows which another replica is taking, raises the
+//! attempt, and so fences off the run that had the order before, should it still be alive.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{store::keys, workflow::Workflow};
+
+/// Orders resumed side by side; each may wait for a sibling.
+const CONCURRENCY: usize = 8;
+
+pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
+    let rules = &workflow.rules;
+    let mut tick = tokio::time::interval(rules.recover.interval);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tick.tick() => {}
+        }
+        let batch = i64::from(rules.recover.batch.get());
+        match keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch).await {
+            Ok(standing) => {
+                futures_util::stream::iter(standing)
+                    .for_each_concurrent(CONCURRENCY, async |held| match workflow.resume(held).await {
+                        Ok(order) => {
+                            metrics::counter!("orders_recovered_total").increment(1);
+                            tracing::warn!(
+                                order_id = %order.id, attempt = held.attempt, status = order.status.as_str(),
+                                "resumed an order that stood still"
+                            );
+                        }
+                        Err(error) => tracing::warn!(order_id = %held.resource, %error, "not resumed; again later"),
+                    })
+                    .await;
+            }
+            Err(error) => tracing::warn!(%error, "cannot look for orders that stand still"),
+        }
+    }
+}

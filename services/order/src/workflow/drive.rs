@@ -1,0 +1,157 @@
+//! The loop that brings an order from where it stands to an outcome. Its states are the recovery points: whoever runs
+//! it, the first request, a repeated one or the recoverer, goes on from the state that the database has.
+
+use std::time::Duration;
+
+use chassis::RequestContext;
+use contracts::{
+    AttemptId,
+    order::{OrderPaymentState, OrderStatus, Suggestion},
+};
+use durable::idempotency::Held;
+use resilience::Deadline;
+use tokio::task::JoinHandle;
+
+use super::{ApplyError, Workflow, apply::Extras};
+use crate::{
+    domain::{Event, Order},
+    error::Error,
+    store::orders,
+};
+
+/// Who runs the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// A client waits: go on where it makes sense.
+    Request,
+    /// Nobody waits: bring what has not been charged to an end.
+    Recoverer,
+}
+
+/// One run over one order.
+pub struct Run<'a> {
+    pub workflow: &'a Workflow,
+    pub context: &'a RequestContext,
+    pub held: Held,
+    pub runner: Runner,
+}
+
+/// For the record of what is known: it has to be written whether or not anybody still waits.
+const RECORD_BUDGET: Duration = Duration::from_secs(1);
+
+impl Run<'_> {
+    /// Returns the order as far as it came. An error means that its state could not be written: it stands where it
+    /// stood, and another run resumes it.
+    pub async fn drive(&self, mut order: Order) -> Result<Order, Error> {
+        let mut suggestions = self.ask_for_suggestions(&order);
+        // The attempt whose intent this run has saved and whose request it has not sent yet.
+        let mut to_send: Option<AttemptId> = None;
+        while let Some(event) = self.next(&order, to_send.take()).await {
+            let extras = match event {
+                Event::Approved { .. } | Event::PaymentUnknown { .. } => collect(suggestions.take()).await,
+                _ => Extras::default(),
+            };
+            let record = Deadline::after(RECORD_BUDGET);
+            order = match self.workflow.apply(order.id, Some(self.held), &event, extras, record).await {
+                Ok(after) => after,
+                // Somebody else moved the order first: an event from payment, or a run that took it over.
+                Err(ApplyError::FencedOff | ApplyError::Refused(_)) => return self.overtaken(&order, &event).await,
+                Err(ApplyError::NotFound) => return Err(Error::OrderNotFound),
+                // The intent is durable and the request may have left: what became of it is not known, and that is
+                // what the client is told. The recoverer goes on from here.
+                Err(ApplyError::Storage(error)) if order.status == OrderStatus::PaymentInFlight => {
+                    tracing::error!(order_id = %order.id, event = event.name(), %error, "the outcome is not recorded");
+                    return Ok(order);
+                }
+                Err(ApplyError::Storage(error)) => return Err(error.into()),
+            };
+            if let Event::ChargeIntended(attempt) = event {
+                to_send = Some(attempt);
+            }
+        }
+        if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
+            // The retry that we invite must not meet this order's own hold.
+            self.workflow.inventory.release(self.context, order.id).await;
+        }
+        Ok(order)
+    }
+
+    /// The order as somebody else left it, if it has an outcome by now; otherwise another run is at work on it.
+    async fn overtaken(&self, order: &Order, event: &Event) -> Result<Order, Error> {
+        let now = orders::find(self.workflow.database.pool(), order.id).await?.ok_or(Error::OrderNotFound)?;
+        tracing::info!(
+            order_id = %order.id, event = event.name(), status = now.status.as_str(), "overtaken by another change"
+        );
+        let settled = now.status.is_final() || now.status == OrderStatus::PaymentPending;
+        if settled { Ok(now) } else { Err(Error::FencedOff) }
+    }
+
+    /// What happens next to an order that stands like this; nothing, once only others can move it.
+    async fn next(&self, order: &Order, to_send: Option<AttemptId>) -> Option<Event> {
+        let Workflow { inventory, payment, coupon, .. } = self.workflow;
+        match order.status {
+            OrderStatus::Created | OrderStatus::StockReserved if self.must_end(order) => Some(Event::Expired),
+            OrderStatus::Created => Some(inventory.reserve(self.context, order).await),
+            OrderStatus::StockReserved => match &order.coupon.code {
+                Some(code) if order.coupon.is_open() => Some(coupon.redeem(self.context, order, code).await),
+                _ => Some(Event::ChargeIntended(AttemptId::generate())),
+            },
+            OrderStatus::PaymentInFlight => {
+                let attempt = order.payment.attempt_id?;
+                if order.payment.state == OrderPaymentState::NotDispatched {
+                    let context = RequestContext { deadline: self.fence_deadline(), ..self.context.clone() };
+                    Some(payment.fence(&context, attempt).await)
+                } else if to_send == Some(attempt) {
+                    Some(payment.charge(self.context, order, attempt).await)
+                } else {
+                    // Found so: the run that saved the intent died, before or after it sent the request.
+                    Some(Event::PaymentUnknown { attempt })
+                }
+            }
+            OrderStatus::PaymentPending | OrderStatus::Confirmed | OrderStatus::Rejected | OrderStatus::Cancelled => {
+                None
+            }
+        }
+    }
+
+    fn must_end(&self, order: &Order) -> bool {
+        // A charge that payment would refuse for lack of time is not begun.
+        let rules = &self.workflow.rules;
+        let needed = match order.status {
+            OrderStatus::StockReserved => rules.charge_route().min_useful_budget + rules.network.reserve,
+            _ => Duration::ZERO,
+        };
+        self.runner == Runner::Recoverer || self.context.deadline.require(needed).is_err()
+    }
+
+    /// A fence decides between an honest refusal and a pending order, so it is asked even when little time is left.
+    fn fence_deadline(&self) -> Deadline {
+        self.context.deadline.max(Deadline::after(Duration::from_millis(150)))
+    }
+
+    /// Begun early and looked at late, so that they cost an order no time.
+    fn ask_for_suggestions(&self, order: &Order) -> Option<JoinHandle<Option<Vec<Suggestion>>>> {
+        let sku = order.lines.first()?.sku.clone();
+        if self.runner == Runner::Recoverer {
+            return None;
+        }
+        let (recommendation, context, user) =
+            (self.workflow.recommendation.clone(), self.context.clone(), order.user_id);
+        Some(tokio::spawn(async move { recommendation.suggest(&context, user, &sku).await.ok() }))
+    }
+}
+
+/// The suggestions if they are there by now.
+async fn collect(asked: Option<JoinHandle<Option<Vec<Suggestion>>>>) -> Extras {
+    let Some(asked) = asked else { return Extras::default() };
+    let found = if asked.is_finished() {
+        asked.await.ok().flatten()
+    } else {
+        asked.abort();
+        None
+    };
+    if found.is_none() {
+        metrics::counter!("stability_degrade_hit_total", "feature" => "recommendation").increment(1);
+    }
+    Extras { suggestions: Some(found) }
+}

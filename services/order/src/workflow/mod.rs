@@ -1,0 +1,33 @@
+//! The shell around `domain`: loads, decides, saves, and carries out what follows.
+//!
+//! [`place_order`] is what a request runs, [`resume`](resume) what the recoverer runs, and both run the same loop
+//! ([`drive`]) over the same recovery points. Events from payment enter through [`apply`] as well.
+
+mod apply;
+mod drive;
+mod place_order;
+mod resume;
+mod watch;
+
+use std::sync::Arc;
+
+use durable::{Database, outbox::Outbox};
+use rules::Rules;
+
+pub use apply::{ApplyError, Extras};
+pub use place_order::Answer;
+pub use watch::Changes;
+
+use crate::downstream::{coupon::Coupon, inventory::Inventory, payment::Payment, recommendation::Recommendation};
+
+/// Everything that an order passes through.
+pub struct Workflow {
+    pub database: Database,
+    pub outbox: Outbox,
+    pub inventory: Inventory,
+    pub payment: Payment,
+    pub coupon: Coupon,
+    pub recommendation: Recommendation,
+    pub rules: Arc<Rules>,
+    pub changes: Changes,
+}

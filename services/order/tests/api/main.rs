@@ -1,0 +1,12 @@
+//! The order service over real HTTP, PostgreSQL and Kafka; its siblings are stubs that misbehave on request.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+mod events;
+mod idempotency;
+mod malformed;
+mod place_order;
+mod products;
+mod queries;
+mod recover;
+mod world;

@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use contracts::{UserId, headers};
+use serde_json::json;
+use testkit::{Reply, eventually, user_token};
+use uuid::Uuid;
+
+use crate::world::{World, answer, tea};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_are_listed_newest_first_page_by_page() {
+    let world = World::start().await;
+    let mut placed = Vec::new();
+    for i in 0..5 {
+        placed.push(world.place(&format!("k{i}"), &tea()).await.1["id"].clone());
+    }
+    placed.reverse();
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let (status, page) = world.get(&format!("/v1/orders?limit=2{cursor}")).await;
+        assert_eq!(status, 200);
+        listed.extend(page["items"].as_array().unwrap().iter().map(|order| order["id"].clone()));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(listed, placed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_queries_are_refused_by_name() {
+    let world = World::start().await;
+    for query in ["limit=0", "limit=101", "limit=-1", "limit=x", "limit=", "cursor=x", "colour=red"] {
+        let (status, body) = world.get(&format!("/v1/orders?{query}")).await;
+        assert_eq!((status, &body["type"]), (400, &json!("urn:problem:invalid-request")), "{query}");
+        let name = query.split('=').next().unwrap();
+        assert!(body["detail"].as_str().unwrap().contains(name) || query == "limit=x" || query == "limit=", "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_users_order_is_as_good_as_none() {
+    let world = World::start().await;
+    let (_, order) = world.place("k", &tea()).await;
+    let id = order["id"].as_str().unwrap();
+    for path in [format!("/v1/orders/{id}"), format!("/v1/orders/{id}/history")] {
+        assert_eq!(world.get(&path).await.0, 200);
+        let stranger = world.app.get(&path).bearer_auth(user_token(UserId::generate())).send().await.unwrap();
+        let (status, theirs) = answer(stranger).await;
+        assert_eq!((status, &theirs["type"]), (404, &json!("urn:problem:not-found")));
+        let unknown = path.replace(id, &Uuid::now_v7().to_string());
+        assert_eq!(world.get(&unknown).await, (404, theirs));
+    }
+    let strangers = world.app.get("/v1/orders").bearer_auth(user_token(UserId::generate())).send().await.unwrap();
+    assert_eq!(answer(strangers).await.1["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_can_wait_for_a_change() {
+    let world = World::start().await;
+    world.payment.behave(|_| Reply::Close);
+    let (_, order) = world.place("k", &tea()).await;
+    let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
+    let waiting = world.app.get(&path).bearer_auth(user_token(world.user)).header("prefer", "wait=10");
+    let waiting = tokio::spawn(waiting.send());
+    eventually("it waits", || async {
+        let state = world.app.client.get(world.app.admin_url("/internal/state")).send().await.unwrap();
+        (answer(state).await.1["state"]["free_waits"] == 63).then_some(())
+    })
+    .await;
+    sqlx::query("update orders set status = 'confirmed', payment_state = 'approved', updated_at = now()")
+        .execute(world.db.pool())
+        .await
+        .unwrap();
+    let (status, changed) = answer(waiting.await.unwrap().unwrap()).await;
+    assert_eq!((status, &changed["status"]), (200, &json!("confirmed")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_ends_with_the_callers_time_and_shows_the_order_as_it_is() {
+    let world = World::start().await;
+    world.payment.behave(|_| Reply::Close);
+    let (_, order) = world.place("k", &tea()).await;
+    let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
+    let request = world
+        .app
+        .get(&path)
+        .bearer_auth(user_token(world.user))
+        .header("prefer", "respond-async, wait=100")
+        .header(headers::EXPECTED_TIMEOUT_MS, "200");
+    let answered = tokio::time::timeout(Duration::from_secs(5), request.send()).await.unwrap().unwrap();
+    assert_eq!(answer(answered).await, (200, order));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_port_shows_health_metrics_state_and_the_api_document() {
+    let world = World::start().await;
+    world.place("k", &tea()).await;
+    let get = async |path: &str| answer(world.app.client.get(world.app.admin_url(path)).send().await.unwrap()).await;
+    assert_eq!(get("/healthz").await.0, 200);
+    assert_eq!(get("/readyz").await.0, 200);
+    let (status, metrics) = get("/metrics").await;
+    assert_eq!(status, 200);
+    let text = metrics.as_str().unwrap();
+    for name in ["http_requests_total", "http_request_duration_seconds_bucket", "orders_total", "outbox_backlog"] {
+        assert!(text.contains(name), "{name}");
+    }
+    let (_, state) = get("/internal/state").await;
+    assert_eq!((&state["service"], &state["rules"]["origin"]), (&json!("order"), &json!("default")));
+    let (_, document) = get("/openapi.json").await;
+    for path in ["/v1/orders", "/v1/orders/{order_id}", "/v1/orders/{order_id}/history", "/v1/products/{sku}"] {
+        assert!(document["paths"][path].is_object(), "{path}");
+    }
+    assert_eq!(get("/nothing").await.0, 404);
+}

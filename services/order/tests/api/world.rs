@@ -1,0 +1,136 @@
+//! An order service with four siblings of stub.
+
+use contracts::{Service, UserId, headers};
+use durable::Database;
+use order::{app, config::Config, store::MIGRATIONS};
+use reqwest::{RequestBuilder, Response};
+use rules::Rules;
+use serde_json::{Value, json};
+use testkit::{Reply, Stub, TestApp, TestDatabase, kafka::TestBroker, stub::Seen, user_token};
+use uuid::Uuid;
+
+pub struct World {
+    pub app: TestApp,
+    pub db: Database,
+    pub inventory: Stub,
+    pub payment: Stub,
+    pub coupon: Stub,
+    pub recommendation: Stub,
+    pub user: UserId,
+    // Dropped last, when everything that uses them is gone.
+    _broker: TestBroker,
+    _database: TestDatabase,
+}
+
+/// Siblings that all say yes.
+pub fn stock_held(seen: &Seen) -> Reply {
+    if seen.path.ends_with("/release") {
+        return Reply::Json(200, json!({"order_id": Uuid::nil(), "state": "released", "items": [], "currency": "USD"}));
+    }
+    let asked = seen.body["items"].as_array().cloned().unwrap_or_default();
+    let items: Vec<Value> = asked
+        .iter()
+        .map(|i| json!({"sku": i["sku"], "name": "Tea", "quantity": i["quantity"], "unit_price_minor": 500}))
+        .collect();
+    Reply::Json(201, json!({"order_id": Uuid::nil(), "state": "held", "items": items, "currency": "USD"}))
+}
+
+pub fn approved(_: &Seen) -> Reply {
+    Reply::Json(200, json!({"state": "approved", "channel": "primary", "provider_ref": "ch_1"}))
+}
+
+pub fn discounted(_: &Seen) -> Reply {
+    let redemption =
+        json!({"order_id": Uuid::nil(), "state": "held", "code": "WELCOME10", "discount_minor": 50, "currency": "USD"});
+    Reply::Json(201, redemption)
+}
+
+pub fn suggested(_: &Seen) -> Reply {
+    Reply::Json(200, json!({"source": "live", "items": [{"sku": "MUG", "name": "Mug", "score": 1.0}]}))
+}
+
+pub fn problem(slug: &str, status: u16, members: Value) -> Reply {
+    let mut body = json!({
+        "type": format!("urn:problem:{slug}"), "title": "t", "status": status, "detail": "d", "retryable": false
+    });
+    if let (Some(body), Some(members)) = (body.as_object_mut(), members.as_object()) {
+        body.extend(members.clone());
+    }
+    Reply::Json(status, body)
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::with_rules(Rules::default()).await
+    }
+
+    pub async fn with_rules(rules: Rules) -> Self {
+        let inventory = Stub::start(stock_held).await;
+        let payment = Stub::start(approved).await;
+        Self::with(rules, inventory.url(), payment.url(), inventory, payment).await
+    }
+
+    /// With addresses that need not be those of the stubs.
+    pub async fn with(
+        rules: Rules,
+        inventory_url: String,
+        payment_url: String,
+        inventory: Stub,
+        payment: Stub,
+    ) -> Self {
+        let database = TestDatabase::create().await;
+        let broker = testkit::kafka::broker(&contracts::topic::all()).await.unwrap();
+        let (coupon, recommendation) = (Stub::start(discounted).await, Stub::start(suggested).await);
+        let config = Config {
+            database_url: database.url(),
+            kafka: broker.config.clone(),
+            inventory_url,
+            payment_url,
+            coupon_url: coupon.url(),
+            recommendation_url: recommendation.url(),
+        };
+        let app =
+            TestApp::start(Service::Order, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await;
+        let db = database.migrated(&durable::migrations::MIGRATIONS, &MIGRATIONS).await;
+        let user = UserId::generate();
+        Self { app, db, inventory, payment, coupon, recommendation, user, _broker: broker, _database: database }
+    }
+
+    pub fn request(&self, key: &str, body: &Value) -> RequestBuilder {
+        self.app.post("/v1/orders").bearer_auth(user_token(self.user)).header(headers::IDEMPOTENCY_KEY, key).json(body)
+    }
+
+    pub async fn place(&self, key: &str, body: &Value) -> (u16, Value) {
+        answer(self.request(key, body).send().await.unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.app.get(path).bearer_auth(user_token(self.user)).send().await.unwrap()).await
+    }
+
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(self.db.pool()).await.unwrap()
+    }
+
+    /// The types of the events that were written, in order.
+    pub async fn events(&self) -> Vec<String> {
+        sqlx::query_scalar("select payload::jsonb ->> 'type' from outbox order by id")
+            .fetch_all(self.db.pool())
+            .await
+            .unwrap()
+    }
+}
+
+pub async fn answer(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+pub fn tea() -> Value {
+    json!({"items": [{"sku": "TEA", "quantity": 2}], "payment_method": "tok_approve"})
+}
+
+pub fn tea_with_coupon() -> Value {
+    json!({"items": [{"sku": "TEA", "quantity": 2}], "payment_method": "tok_approve", "coupon_code": "WELCOME10"})
+}

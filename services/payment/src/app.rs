@@ -1,0 +1,83 @@
+//! The only place that constructs things.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use anyhow::Context;
+use chassis::{App, Downstream, Lifecycle, Wiring};
+use contracts::payment::Channel;
+use durable::{Database, database::DatabaseConfig, outbox::Outbox};
+use events::{Relay, RelayConfig};
+use serde_json::json;
+use sqlx::migrate::Migrator;
+
+use crate::{
+    config::Config,
+    downstream::provider::Provider,
+    http::{self, Api},
+    jobs::pool_gauge,
+    workflow::Payments,
+};
+
+/// The service's own tables; versions from 100.
+pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/payment");
+
+/// How long a start waits for a database that is starting too.
+const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
+
+pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
+    let rules = &wiring.rules.rules;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let connections = match rules.database.pool {
+        Some(connections) => connections.get(),
+        None => u32::try_from(2 * cores + 1)?,
+    };
+    let database_config = DatabaseConfig {
+        url: config.database_url,
+        connections,
+        acquire_timeout: rules.database.acquire_timeout,
+        lock_timeout: rules.database.lock_timeout,
+        statement_timeout: rules.database.statement_timeout,
+    };
+    let database = Database::connect(&database_config, DATABASE_PATIENCE).await.context("no database")?;
+    database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
+
+    let outbox = Outbox::new(database.pool().clone());
+    let relay_config = RelayConfig {
+        poll_interval: rules.messaging.relay_poll,
+        lease_ttl: rules.messaging.relay_lease,
+        retention: rules.messaging.outbox_retention,
+        ..RelayConfig::default()
+    };
+    let relay = Relay::new(outbox.clone(), config.kafka, relay_config);
+    lifecycle.spawn_background("relay", |stop| relay.run(stop));
+    lifecycle.spawn_background("pool_gauge", {
+        let database = database.clone();
+        |stop| pool_gauge::run(database, stop)
+    });
+
+    let primary = Downstream::new(
+        "provider",
+        &config.provider_primary_url,
+        None,
+        &rules.downstream.provider,
+        rules.network.reserve,
+    )
+    .context("no client for the provider")?;
+    let payments = Payments::new(database.clone(), outbox, Provider::new(Channel::Primary, primary));
+    let api = Api { lifecycle, payments };
+
+    let (pinged, shown, closed) = (database.clone(), database.clone(), database);
+    Ok(App {
+        routes: Arc::new(move |config| http::routes(config, api.clone())),
+        openapi: http::openapi::document(),
+        ready: Arc::new(move || {
+            let database = pinged.clone();
+            Box::pin(async move { database.ping().await.map_err(|error| error.to_string()) })
+        }),
+        state: Arc::new(move || {
+            let (open, idle) = shown.connections();
+            json!({"database": {"connections": open, "idle": idle, "limit": connections}})
+        }),
+        close: Box::pin(async move { closed.close().await }),
+    })
+}

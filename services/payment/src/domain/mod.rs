@@ -1,0 +1,3 @@
+//! Decisions, without I/O.
+
+pub mod attempt;

@@ -1,0 +1,3 @@
+//! Whom this service calls.
+
+pub mod provider;

@@ -1,0 +1,54 @@
+//! Everything that an act can fail with, and the one table of what callers are told.
+
+use chassis::{lifecycle::Panicked, problem};
+use contracts::{AttemptId, OrderId, Problem, ProblemType, payment::NotDispatchedReason};
+use durable::StorageError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum PaymentError {
+    #[error("there is no payment attempt {0}")]
+    NotFound(AttemptId),
+    #[error("payment attempt {0} exists with other content")]
+    ContentMismatch(AttemptId),
+    #[error("payment attempt {0} was fenced and will never be sent")]
+    Fenced(AttemptId),
+    /// Certainly nothing was charged for it.
+    #[error("payment attempt {id} was not sent to the provider")]
+    NotDispatched { id: AttemptId, order_id: OrderId, reason: NotDispatchedReason },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl From<PaymentError> for Problem {
+    fn from(error: PaymentError) -> Self {
+        let detail = error.to_string();
+        match error {
+            PaymentError::NotFound(_) => problem::not_found(&detail),
+            PaymentError::ContentMismatch(_) => Self::new(ProblemType::ContentMismatch, detail),
+            PaymentError::Fenced(_) => Self::new(ProblemType::PaymentFenced, detail),
+            PaymentError::NotDispatched { order_id, reason, .. } => {
+                Self::new(ProblemType::PaymentNotDispatched, detail)
+                    .with_mechanism(mechanism(reason))
+                    .with("reason", reason.as_str())
+                    .with_order(order_id)
+            }
+            PaymentError::Storage(error) => error.into(),
+            // Logged where it happened.
+            PaymentError::Panicked(_) => problem::internal(),
+        }
+    }
+}
+
+/// What kept the request from leaving.
+const fn mechanism(reason: NotDispatchedReason) -> &'static str {
+    match reason {
+        NotDispatchedReason::BreakerOpen => "breaker.provider",
+        NotDispatchedReason::BulkheadFull => "bulkhead.provider",
+        NotDispatchedReason::RateLimited => "rate_limit.provider",
+        NotDispatchedReason::ConnectFailed => "connect.provider",
+        NotDispatchedReason::Deadline => "deadline",
+        NotDispatchedReason::Degraded => "degrade.payment",
+    }
+}

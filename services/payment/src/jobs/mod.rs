@@ -1,0 +1,3 @@
+//! What runs beside the requests.
+
+pub mod pool_gauge;

@@ -1,0 +1,165 @@
+//! Attempts and their history. Rows are never deleted, so an id that was seen once is known for good.
+
+use chrono::{DateTime, Utc};
+use contracts::{AttemptId, OrderId, payment::Charge};
+use durable::{StorageError, outbox};
+use serde::de::{DeserializeOwned, IntoDeserializer, value::Error as NotAVariant};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::attempt::{Announcement, Attempt, Event, Transition};
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    order_id: Option<Uuid>,
+    amount_minor: Option<i64>,
+    currency: Option<String>,
+    payment_method: Option<String>,
+    state: String,
+    channel: Option<String>,
+    dispatch_no: i32,
+    provider_ref: Option<String>,
+    decline_code: Option<String>,
+    not_dispatched_reason: Option<String>,
+    version: i64,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+    last_may_have_left_at: Option<DateTime<Utc>>,
+}
+
+/// The attempt, if it was ever heard of.
+pub async fn load(conn: &mut PgConnection, id: AttemptId) -> Result<Option<Attempt>, StorageError> {
+    let row: Option<Row> = sqlx::query_as(
+        "select id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no, provider_ref,
+                decline_code, not_dispatched_reason, version, created_at, updated_at, last_may_have_left_at
+           from attempts where id = $1",
+    )
+    .bind(id.as_uuid())
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(Attempt::try_from).transpose()?)
+}
+
+/// Makes the row of an attempt that is new, with its first line of history. False: there is one already, and nothing
+/// was written. Of several that try at once, one is told true; the others wait for it to commit.
+pub async fn insert(conn: &mut PgConnection, attempt: &Attempt, event: &Event) -> Result<bool, StorageError> {
+    let content = attempt.content.as_ref();
+    let inserted = sqlx::query(
+        "with made as (
+             insert into attempts (id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no,
+                                   version, created_at, updated_at, last_may_have_left_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+             on conflict on constraint attempts_pkey do nothing
+             returning id, version, state, updated_at)
+         insert into attempt_history (attempt_id, version, to_state, event, detail, at)
+         select id, version, state, $13, $14, updated_at from made",
+    )
+    .bind(attempt.id.as_uuid())
+    .bind(content.map(|content| content.order_id.as_uuid()))
+    .bind(content.map(|content| content.amount_minor))
+    .bind(content.map(|content| content.currency.to_string()))
+    .bind(content.map(|content| content.payment_method.as_str()))
+    .bind(attempt.state.as_str())
+    .bind(attempt.channel.map(|channel| channel.as_str()))
+    .bind(attempt.dispatch_no)
+    .bind(attempt.version)
+    .bind(attempt.created_at)
+    .bind(attempt.updated_at)
+    .bind(attempt.last_may_have_left_at)
+    .bind(event.name())
+    .bind(event.detail())
+    .execute(conn)
+    .await?;
+    Ok(inserted.rows_affected() == 1)
+}
+
+/// Saves a transition of an attempt as it was `read`: the row, its history and, where it settles, its event. False:
+/// the row is no longer what was read, and nothing was written.
+pub async fn apply(
+    conn: &mut PgConnection,
+    read: &Attempt,
+    event: &Event,
+    transition: &Transition,
+    traceparent: Option<String>,
+) -> Result<bool, StorageError> {
+    let next = &transition.next;
+    let updated = sqlx::query(
+        "with moved as (
+             update attempts
+                set state = $4, channel = $5, dispatch_no = $6, provider_ref = $7, decline_code = $8,
+                    not_dispatched_reason = $9, version = $10, updated_at = $11, last_may_have_left_at = $12
+              where id = $1 and state = $2 and dispatch_no = $3
+             returning id, version, state, updated_at)
+         insert into attempt_history (attempt_id, version, from_state, to_state, event, detail, at)
+         select id, version, $2, state, $13, $14, updated_at from moved",
+    )
+    .bind(next.id.as_uuid())
+    .bind(read.state.as_str())
+    .bind(read.dispatch_no)
+    .bind(next.state.as_str())
+    .bind(next.channel.map(|channel| channel.as_str()))
+    .bind(next.dispatch_no)
+    .bind(next.provider_ref.as_deref())
+    .bind(next.decline_code.as_deref())
+    .bind(next.not_dispatched_reason.map(|reason| reason.as_str()))
+    .bind(next.version)
+    .bind(next.updated_at)
+    .bind(next.last_may_have_left_at)
+    .bind(event.name())
+    .bind(event.detail())
+    .execute(&mut *conn)
+    .await?;
+    if updated.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let (version, at) = (next.version, next.updated_at);
+    match &transition.announcement {
+        None => {}
+        Some(Announcement::Approved(data)) => {
+            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
+        }
+        Some(Announcement::Declined(data)) => {
+            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
+        }
+        Some(Announcement::Fenced(data)) => {
+            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
+        }
+    }
+    Ok(true)
+}
+
+impl TryFrom<Row> for Attempt {
+    type Error = sqlx::Error;
+
+    fn try_from(row: Row) -> Result<Self, sqlx::Error> {
+        let content = match (row.order_id, row.amount_minor, row.currency, row.payment_method) {
+            (Some(order), Some(amount_minor), Some(currency), Some(payment_method)) => Some(Charge {
+                order_id: OrderId::from_uuid(order),
+                amount_minor,
+                currency: currency.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
+                payment_method,
+            }),
+            _ => None,
+        };
+        Ok(Self {
+            id: AttemptId::from_uuid(row.id),
+            content,
+            state: variant(&row.state)?,
+            channel: row.channel.as_deref().map(variant).transpose()?,
+            dispatch_no: row.dispatch_no,
+            provider_ref: row.provider_ref,
+            decline_code: row.decline_code,
+            not_dispatched_reason: row.not_dispatched_reason.as_deref().map(variant).transpose()?,
+            version: row.version,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            last_may_have_left_at: row.last_may_have_left_at,
+        })
+    }
+}
+
+/// A column holds the same word as the API says.
+fn variant<T: DeserializeOwned>(word: &str) -> Result<T, sqlx::Error> {
+    T::deserialize(word.into_deserializer()).map_err(|error: NotAVariant| sqlx::Error::Decode(Box::new(error)))
+}

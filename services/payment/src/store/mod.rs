@@ -1,0 +1,3 @@
+//! The service's own database. Every function works in its caller's transaction.
+
+pub mod attempts;

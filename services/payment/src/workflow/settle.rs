@@ -1,0 +1,99 @@
+//! The record of what a dispatch came to.
+//!
+//! It is not the request's to give up: an answer of the provider that is not written down is an unknown payment. So it
+//! has a deadline of its own, and is tried again while the database is away; a second try is harmless, since each
+//! write is conditional on what was read, and an outcome that stands already is refused as such.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use contracts::trace::TraceContext;
+use durable::StorageError;
+use resilience::Deadline;
+
+use super::{Payments, within};
+use crate::{
+    domain::attempt::{Attempt, Event, Refusal, decide},
+    store::attempts,
+};
+
+/// Well below the time that a shutdown allows (10 s), so that a stop waits for a record rather than cutting it off.
+const RECORD_BUDGET: Duration = Duration::from_secs(5);
+/// Between two tries while the database is away.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+impl Payments {
+    /// Applies `event` to an attempt that was last seen as `known`, and gives the attempt as it is then. An error:
+    /// nothing is known to have been recorded.
+    pub async fn settle(&self, known: Attempt, event: Event, trace: &TraceContext) -> Result<Attempt, StorageError> {
+        let deadline = Deadline::after(RECORD_BUDGET);
+        let recorded = within(deadline, self.settle_by(known.clone(), &event, trace, deadline)).await;
+        match &recorded {
+            Ok(attempt) => tracing::info!(
+                attempt_id = %attempt.id, order_id = ?attempt.content.as_ref().map(|content| content.order_id),
+                state = attempt.state.as_str(), event = event.name(), "recorded"
+            ),
+            Err(error) => {
+                metrics::counter!("payment_records_lost_total").increment(1);
+                tracing::error!(
+                    attempt_id = %known.id, event = event.name(), detail = event.detail(), %error,
+                    "an outcome could not be recorded; the attempt stays as it was"
+                );
+            }
+        }
+        recorded
+    }
+
+    async fn settle_by(
+        &self,
+        mut known: Attempt,
+        event: &Event,
+        trace: &TraceContext,
+        deadline: Deadline,
+    ) -> Result<Attempt, StorageError> {
+        loop {
+            let transition = match decide(&known, event, Utc::now()) {
+                Ok(transition) => transition,
+                Err(refusal) => {
+                    log_refusal(&known, event, refusal);
+                    return Ok(known);
+                }
+            };
+            let step = async {
+                let mut tx = self.database.begin(deadline).await?;
+                if attempts::apply(&mut tx, &known, event, &transition, Some(trace.to_string())).await? {
+                    tx.commit().await?;
+                    return Ok(None);
+                }
+                // Somebody else was there first: decide again, on what they left.
+                attempts::load(&mut tx, known.id).await
+            };
+            match step.await {
+                Ok(None) => {
+                    self.outbox.wake();
+                    count(&transition.next);
+                    return Ok(transition.next);
+                }
+                Ok(Some(current)) => known = current,
+                Err(StorageError::Unavailable(error)) => {
+                    tracing::warn!(attempt_id = %known.id, %error, "an outcome waits for the database");
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+pub(super) fn count(attempt: &Attempt) {
+    metrics::counter!("payment_attempts_total", "outcome" => attempt.state.as_str()).increment(1);
+}
+
+/// One that nobody expects is worth a line; none changes anything.
+fn log_refusal(attempt: &Attempt, event: &Event, refusal: Refusal) {
+    if refusal != Refusal::AlreadySo {
+        tracing::warn!(
+            attempt_id = %attempt.id, state = attempt.state.as_str(), event = event.name(), %refusal, "an event was refused"
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! The payment service over HTTP, on a real PostgreSQL and a real broker, with a provider that misbehaves on request.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod charge;
+mod deadline;
+mod events;
+mod evidence;
+mod fence;
+mod outage;
+mod refusals;
+mod scene;
+mod settle;

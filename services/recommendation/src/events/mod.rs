@@ -1,0 +1,5 @@
+//! What other services say that concerns recommendations.
+
+mod orders;
+
+pub use orders::{GROUP, Orders};

@@ -1,0 +1,9 @@
+//! Recommendation over HTTP, on a database of its own and, where events matter, on a broker.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
+mod guards;
+mod orders;
+mod service;
+mod sources;
+mod wishes;
