@@ -16,9 +16,10 @@
 //! expect to see change at once, since nothing invalidates them. Not without a bound of its own on `load`: a flight
 //! takes as long as its leader's load, and followers wait for it.
 //!
-//! **When you copy this**, take `single_flight`, `gate` and `counts` along; raise `schema` whenever the stored type changes its meaning, keep `patience` well below what
-//! the caller has in all, and set `keep_stale` to the age at which an old answer is worse than none. Freshness is judged
-//! by the clocks of this process and of the one that stored the value; their difference shifts it.
+//! **When you copy this**, take `single_flight`, `gate` and `counts` along. Raise `schema` whenever the stored type
+//! changes its meaning, keep `patience` well below what the caller has in all, and set `keep_stale` to the age at which
+//! an old answer is worse than none. Freshness is judged by the clocks of this process and of the one that stored the
+//! value; their difference shifts it.
 //!
 //! **Proved by** the drill `redis-down`.
 
