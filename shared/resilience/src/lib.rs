@@ -3,7 +3,9 @@
 pub mod composite;
 pub mod deadline;
 pub mod degrade;
-mod millis;
+pub mod rate_limit;
 pub mod retry;
+
+mod millis;
 
 pub use deadline::Deadline;
