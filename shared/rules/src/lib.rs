@@ -32,3 +32,15 @@ pub enum Origin {
     File,
     Default,
 }
+
+impl Origin {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Console => "console",
+            Self::LastKnownGood => "last_known_good",
+            Self::File => "file",
+            Self::Default => "default",
+        }
+    }
+}

@@ -199,3 +199,65 @@ impl Default for Service {
         Self { max_in_flight: 300, sheddable_share: 0.8 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use resilience::{breaker::Window, rate_limit::LimiterConfig};
+
+    use super::*;
+
+    fn bucket(limit: LimiterConfig) -> (f64, u32) {
+        match limit {
+            LimiterConfig::TokenBucket(quota) => (quota.per_second, quota.burst),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_defaults_carry_the_hierarchy_of_timeouts() {
+        let rules = Rules::default();
+        let chain = [
+            rules.gateway.timeout,
+            rules.place_order_route().timeout,
+            rules.downstream.payment.timeout,
+            rules.downstream.provider.timeout,
+        ];
+        assert_eq!(chain, [ms(5_000), ms(3_000), ms(2_000), ms(1_500)]);
+        let inventory = &rules.downstream.inventory;
+        assert_eq!((inventory.timeout, inventory.attempt_timeout), (ms(400), ms(150)));
+        assert_eq!((rules.downstream.coupon.timeout, rules.downstream.recommendation.timeout), (ms(150), ms(150)));
+    }
+
+    #[test]
+    fn the_defaults_carry_the_limits_of_the_contract() {
+        let rules = Rules::default();
+        assert_eq!(bucket(rules.place_order_route().limit), (300.0, 450));
+        for read in ["/v1/orders", "/v1/orders/{order_id}", "/v1/products", "/v1/products/{sku}"] {
+            assert_eq!(bucket(rules.route("GET", read).limit), (800.0, 1_200), "{read}");
+        }
+        assert_eq!(rules.service.order.max_in_flight, 300);
+        assert_eq!(rules.key_limits.user.default.per_second, 10.0);
+        assert_eq!(rules.key_limits.user.tiers["vip"].per_second, 100.0);
+        assert_eq!(rules.chain.retries, 3);
+        let payment = &rules.downstream.payment;
+        assert_eq!((payment.bulkhead.cap, payment.bulkhead.wait), (40, ms(50)));
+        assert_eq!((payment.retry.budget_ratio, payment.retry.budget_floor_per_second), (0.2, 1));
+    }
+
+    #[test]
+    fn the_defaults_carry_the_breakers_of_the_contract() {
+        let rules = Rules::default();
+        for (name, downstream) in rules.downstream.all() {
+            let breaker = &downstream.breaker;
+            let degradable = name == "coupon" || name == "recommendation";
+            let expected = if degradable { (60, 20, 0.6, 15_000, 5) } else { (100, 20, 0.5, 30_000, 10) };
+            let ratio = if name == "payment" { 0.3 } else { expected.2 };
+            assert_eq!(breaker.window, Window::Calls(expected.0), "{name}");
+            assert_eq!((breaker.minimum_calls, breaker.failure_ratio), (expected.1, ratio), "{name}");
+            assert_eq!((breaker.slow_ratio, breaker.open, breaker.probes), (0.6, ms(expected.3), expected.4), "{name}");
+            let steps: Vec<_> = breaker.ramp.steps.iter().map(|step| (step.percent, step.duration)).collect();
+            assert_eq!(steps, [(10, ms(30_000)), (30, ms(30_000)), (100, ms(30_000))], "{name}");
+        }
+        assert_eq!(rules.downstream.payment.breaker.slow_threshold, ms(1_000));
+    }
+}
