@@ -11,6 +11,6 @@ pub struct Invalid {
 }
 
 /// Refuses with `reason` unless `holds`.
-pub(crate) const fn require(holds: bool, field: &'static str, reason: &'static str) -> Result<(), Invalid> {
+pub const fn require(holds: bool, field: &'static str, reason: &'static str) -> Result<(), Invalid> {
     if holds { Ok(()) } else { Err(Invalid { field, reason }) }
 }

@@ -176,7 +176,7 @@ impl Breaker {
     /// interval that runs keeps its end; verdicts that cross a lowered threshold open with the next one.
     pub fn reconfigure(&self, config: BreakerConfig) -> Result<(), Invalid> {
         config.validate()?;
-        self.lock().reconfigure(config);
+        self.lock().reconfigure(config, Instant::now());
         Ok(())
     }
 
