@@ -163,8 +163,13 @@ impl Bulkhead {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if !self.0.pay_debt() {
-            self.0.semaphore.add_permits(1);
+        if self.0.pay_debt() {
+            return;
+        }
+        self.0.semaphore.add_permits(1);
+        // A smaller cap may have come in between and found nothing free. A write, so that one of the two sees the other.
+        if self.0.debt.fetch_add(0, Ordering::AcqRel) > 0 {
+            self.0.take_what_is_free();
         }
     }
 }
@@ -219,12 +224,16 @@ impl Shared {
 
     fn shrink(&self, by: u32) {
         self.debt.fetch_add(by, Ordering::AcqRel);
-        // Each unit is claimed before a free permit is taken for it: a call that ends meanwhile pays another unit, and
-        // none is paid twice, which would lose a permit for ever.
+        self.take_what_is_free();
+    }
+
+    /// Pays the debt with free permits as far as there are any. Each unit is claimed before a permit is taken for it: a
+    /// call that ends meanwhile pays another unit, and none is paid twice, which would lose a permit for ever.
+    fn take_what_is_free(&self) {
         while self.pay_debt() {
             if self.semaphore.forget_permits(1) == 0 {
                 self.debt.fetch_add(1, Ordering::AcqRel);
-                // A call that ended between the two saw no debt and freed its permit: then there is one to take.
+                // A call that ended between the two saw no debt and freed its permit.
                 if self.semaphore.available_permits() == 0 {
                     break;
                 }

@@ -431,7 +431,7 @@ fn it_decides_as_the_reference_model_over_random_histories() {
     let seen = std::cell::Cell::new([0; 6]);
     // A fixed seed: the histories are the same in every run.
     let rng = proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
-    let config = ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(config, rng);
     let histories = (0..5usize, prop::collection::vec(op(), 1..400));
     let outcome = runner.run(&histories, |(first, ops)| {
@@ -445,5 +445,5 @@ fn it_decides_as_the_reference_model_over_random_histories() {
         panic!("{error}");
     }
     // The histories reach every state, and often.
-    assert!(seen.get().iter().all(|times| *times > 5_000), "{:?}", seen.get());
+    assert!(seen.get().iter().all(|times| *times > 1_000), "{:?}", seen.get());
 }
