@@ -1,6 +1,8 @@
 //! The bulkhead on a paused clock. Not at the foot of its file, since that is compiled a second time by the
 //! interleaving tests.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
 use std::time::Duration;
 
 use resilience::{

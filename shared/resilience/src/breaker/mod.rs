@@ -136,14 +136,13 @@ impl Breaker {
     /// Whether `acquire` would refuse now, taking nothing: for a caller that queues elsewhere first. The ramp never
     /// refuses here, since only an acquisition moves it on; a guard that peeks and never acquires would stand still.
     pub fn peek(&self) -> Result<(), Rejected> {
-        let now = Instant::now();
         match self.desk.gate().1 {
             State::Closed | State::ForcedClosed | State::Ramping => Ok(()),
-            State::Open | State::ForcedOpen => match self.standing.load().refusal(now) {
+            State::Open | State::ForcedOpen => match self.standing.load().refusal(Instant::now()) {
                 Some(rejected) => Err(self.reject(rejected)),
                 None => Ok(()),
             },
-            State::HalfOpen => self.lock().peek(now).map_err(|rejected| self.reject(rejected)),
+            State::HalfOpen => self.lock().peek(Instant::now()).map_err(|rejected| self.reject(rejected)),
         }
     }
 

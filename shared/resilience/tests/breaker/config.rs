@@ -56,9 +56,9 @@ fn bad_values_are_refused_by_the_field_that_holds_them() {
         ("open_jitter", BreakerConfig { open_jitter: 0.9, ..small() }),
         ("probes", BreakerConfig { probes: 0, ..small() }),
         ("probe_lease_ms", BreakerConfig { probe_lease: Duration::ZERO, ..small() }),
-        ("steps", BreakerConfig { ramp: ramp(vec![step(0, MS)]), ..small() }),
-        ("steps", BreakerConfig { ramp: ramp(vec![step(30, MS), step(10, MS)]), ..small() }),
-        ("steps", BreakerConfig { ramp: ramp(vec![step(30, Duration::ZERO)]), ..small() }),
+        ("ramp.steps", BreakerConfig { ramp: ramp(vec![step(0, MS)]), ..small() }),
+        ("ramp.steps", BreakerConfig { ramp: ramp(vec![step(30, MS), step(10, MS)]), ..small() }),
+        ("ramp.steps", BreakerConfig { ramp: ramp(vec![step(30, Duration::ZERO)]), ..small() }),
     ];
     for (field, config) in bad {
         assert_eq!(config.validate().unwrap_err().field, field, "{config:?}");

@@ -106,12 +106,10 @@ async fn half_open_admits_the_probes_and_no_more_and_closes_when_all_are_in() {
     assert_eq!(breaker.state(), State::HalfOpen);
     let rejected = breaker.acquire().unwrap_err();
     assert_eq!((rejected.state, rejected.retry_after), (State::HalfOpen, 100 * MS));
-    let mut settled = 0;
-    for probe in probes {
+    for (settled, probe) in probes.into_iter().enumerate() {
         assert_eq!(breaker.state(), State::HalfOpen, "after {settled}");
         assert!(breaker.acquire().is_err(), "a settled probe keeps its place");
         probe.success();
-        settled += 1;
     }
     assert_eq!(breaker.state(), State::Closed);
     assert_eq!(breaker.snapshot().calls, 0, "closed begins with an empty window");

@@ -4,6 +4,8 @@
 //! what is explored is the code that ships and not a copy. (failsafe's own lock and arc-swap are outside of it: the
 //! first is only ever taken under the breaker's, the second has no steps in between.)
 
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
 #[path = "../../src/breaker/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "these tests use a part of the public face")]
 mod breaker;
