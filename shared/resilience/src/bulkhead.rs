@@ -27,7 +27,7 @@ use crate::{
 };
 
 // The concurrency tests compile this file a second time with a model checker's primitives under this name.
-use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, PoisonError, Semaphore, TryAcquireError};
+use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, PoisonError, Semaphore};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -125,13 +125,8 @@ impl Bulkhead {
     /// A permit if one is free and nobody waits for it.
     #[must_use]
     pub fn try_acquire(&self) -> Option<Permit> {
-        match self.0.semaphore.try_acquire() {
-            Ok(permit) => {
-                permit.forget();
-                Some(self.0.admit())
-            }
-            Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => None,
-        }
+        self.0.semaphore.try_acquire().ok()?.forget();
+        Some(self.0.admit())
     }
 
     /// Changes cap and wait while calls run. A smaller cap takes free permits now, and the rest as they come back.
@@ -142,9 +137,9 @@ impl Bulkhead {
         let after = config.cap;
         self.0.config.store(Arc::new(config));
         if after > before {
-            self.0.grow(after - before);
+            self.0.grow(after - before)
         } else {
-            self.0.shrink(before - after);
+            self.0.shrink(before - after)
         }
         Ok(())
     }

@@ -26,7 +26,7 @@
 //! - a call that was too slow to be useful counts as slow, whatever it answered; nothing is cut off for it;
 //! - opening cancels nothing that runs.
 //!
-//! `failsafe` holds the states and makes the transitions ([`policy`] has our half of it); half-open admission, slow
+//! `failsafe` holds the states and makes the transitions (`policy` has our half of it); half-open admission, slow
 //! calls, forced states, generations and the ramp are ours, since it has none of them. Reading order: `config`,
 //! `report`, this file, `probation`, `window`, `policy`.
 //!

@@ -7,8 +7,7 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-pub(crate) use shuttle::future::batch_semaphore::TryAcquireError;
-use shuttle::future::batch_semaphore::{AcquireError, BatchSemaphore, Fairness};
+use shuttle::future::batch_semaphore::{AcquireError, BatchSemaphore, Fairness, TryAcquireError};
 
 /// The part of tokio's semaphore that the bulkhead uses.
 #[derive(Debug)]
