@@ -112,14 +112,12 @@ impl Bulkhead {
         let Some(_waiting) = Waiting::join(&self.0, config.max_waiting) else {
             return Err(self.0.refuse(&config));
         };
-        match timeout_at(until.instant(), self.0.semaphore.acquire()).await {
-            Ok(Ok(permit)) => {
-                permit.forget();
-                Ok(self.0.admit())
-            }
-            // The semaphore is never closed, so what remains is that time ran out.
-            _ => Err(self.0.refuse(&config)),
-        }
+        // The semaphore is never closed, so the only error is that time ran out.
+        let Ok(Ok(permit)) = timeout_at(until.instant(), self.0.semaphore.acquire()).await else {
+            return Err(self.0.refuse(&config));
+        };
+        permit.forget();
+        Ok(self.0.admit())
     }
 
     /// A permit if one is free and nobody waits for it.
@@ -137,9 +135,10 @@ impl Bulkhead {
         let after = config.cap;
         self.0.config.store(Arc::new(config));
         if after > before {
-            self.0.grow(after - before)
+            self.0.grow(after - before);
         } else {
-            self.0.shrink(before - after)
+            self.0.debt.fetch_add(before - after, Ordering::AcqRel);
+            self.0.take_what_is_free();
         }
         Ok(())
     }
@@ -215,11 +214,6 @@ impl Shared {
             added -= 1;
         }
         self.semaphore.add_permits(added as usize);
-    }
-
-    fn shrink(&self, by: u32) {
-        self.debt.fetch_add(by, Ordering::AcqRel);
-        self.take_what_is_free();
     }
 
     /// Pays the debt with free permits as far as there are any. Each unit is claimed before a permit is taken for it: a
