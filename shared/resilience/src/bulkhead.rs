@@ -27,7 +27,7 @@ use crate::{
 };
 
 // The concurrency tests compile this file a second time with a model checker's primitives under this name.
-use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, PoisonError, Semaphore, TryAcquireError};
+use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, PoisonError, Semaphore};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -112,26 +112,19 @@ impl Bulkhead {
         let Some(_waiting) = Waiting::join(&self.0, config.max_waiting) else {
             return Err(self.0.refuse(&config));
         };
-        match timeout_at(until.instant(), self.0.semaphore.acquire()).await {
-            Ok(Ok(permit)) => {
-                permit.forget();
-                Ok(self.0.admit())
-            }
-            // The semaphore is never closed, so what remains is that time ran out.
-            _ => Err(self.0.refuse(&config)),
-        }
+        // The semaphore is never closed, so the only error is that time ran out.
+        let Ok(Ok(permit)) = timeout_at(until.instant(), self.0.semaphore.acquire()).await else {
+            return Err(self.0.refuse(&config));
+        };
+        permit.forget();
+        Ok(self.0.admit())
     }
 
     /// A permit if one is free and nobody waits for it.
     #[must_use]
     pub fn try_acquire(&self) -> Option<Permit> {
-        match self.0.semaphore.try_acquire() {
-            Ok(permit) => {
-                permit.forget();
-                Some(self.0.admit())
-            }
-            Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => None,
-        }
+        self.0.semaphore.try_acquire().ok()?.forget();
+        Some(self.0.admit())
     }
 
     /// Changes cap and wait while calls run. A smaller cap takes free permits now, and the rest as they come back.
@@ -144,7 +137,8 @@ impl Bulkhead {
         if after > before {
             self.0.grow(after - before);
         } else {
-            self.0.shrink(before - after);
+            self.0.debt.fetch_add(before - after, Ordering::AcqRel);
+            self.0.take_what_is_free();
         }
         Ok(())
     }
@@ -163,8 +157,13 @@ impl Bulkhead {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if !self.0.pay_debt() {
-            self.0.semaphore.add_permits(1);
+        if self.0.pay_debt() {
+            return;
+        }
+        self.0.semaphore.add_permits(1);
+        // A smaller cap may have come in between and found nothing free. A write, so that one of the two sees the other.
+        if self.0.debt.fetch_add(0, Ordering::AcqRel) > 0 {
+            self.0.take_what_is_free();
         }
     }
 }
@@ -217,14 +216,13 @@ impl Shared {
         self.semaphore.add_permits(added as usize);
     }
 
-    fn shrink(&self, by: u32) {
-        self.debt.fetch_add(by, Ordering::AcqRel);
-        // Each unit is claimed before a free permit is taken for it: a call that ends meanwhile pays another unit, and
-        // none is paid twice, which would lose a permit for ever.
+    /// Pays the debt with free permits as far as there are any. Each unit is claimed before a permit is taken for it: a
+    /// call that ends meanwhile pays another unit, and none is paid twice, which would lose a permit for ever.
+    fn take_what_is_free(&self) {
         while self.pay_debt() {
             if self.semaphore.forget_permits(1) == 0 {
                 self.debt.fetch_add(1, Ordering::AcqRel);
-                // A call that ended between the two saw no debt and freed its permit: then there is one to take.
+                // A call that ended between the two saw no debt and freed its permit.
                 if self.semaphore.available_permits() == 0 {
                     break;
                 }

@@ -231,3 +231,73 @@ impl Ramp {
         self.current().duration.saturating_sub(now.saturating_duration_since(self.began))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn of(steps: &[(u8, u32)]) -> RampConfig {
+        let steps = steps.iter().map(|&(percent, ms)| RampStep { percent, duration: MS * ms }).collect();
+        RampConfig { steps, ..RampConfig::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_steps_are_no_ramp() {
+        assert!(Ramp::new(of(&[]), Instant::now()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn steps_follow_each_other_by_time_and_none_is_skipped() {
+        let began = Instant::now();
+        let mut ramp = Ramp::new(of(&[(10, 100), (30, 100), (100, 100)]), began).unwrap();
+        assert_eq!(ramp.tick(began + 99 * MS), None);
+        assert_eq!(ramp.tick(began + 500 * MS), Some(Move::Rose { percent: 30 }));
+        assert_eq!(ramp.tick(began + 599 * MS), None);
+        assert_eq!(ramp.tick(began + 600 * MS), Some(Move::Rose { percent: 100 }));
+        assert_eq!(ramp.tick(began + 700 * MS), Some(Move::Finished));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_call_may_return_when_the_step_ends_or_in_a_second() {
+        let began = Instant::now();
+        let mut ramp = Ramp::new(of(&[(1, 5_000)]), began).unwrap();
+        assert!(ramp.admit(began).is_ok());
+        assert_eq!(ramp.admit(began), Err(Held { percent: 1, retry_after: 1_000 * MS }));
+        assert_eq!(ramp.admit(began + 4_900 * MS), Err(Held { percent: 1, retry_after: 100 * MS }));
+        assert_eq!(ramp.admit(began + 9_000 * MS), Err(Held { percent: 1, retry_after: MS }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trouble_falls_back_step_by_step_and_gives_up_at_the_first() {
+        let now = Instant::now();
+        let mut ramp = Ramp::new(of(&[(10, 100), (30, 100)]), now).unwrap();
+        ramp.tick(now + 100 * MS);
+        let serial = ramp.admit(now).unwrap();
+        for _ in 0..4 {
+            assert_eq!(ramp.record(serial, true, now), None, "four verdicts are too few");
+        }
+        let trouble = Trouble { percent: 30, bad: 5, calls: 5 };
+        assert_eq!(ramp.record(serial, true, now), Some(Move::FellBack { percent: 10, trouble }));
+        assert_eq!(ramp.record(serial, true, now), None, "a call of the larger step");
+        let serial = ramp.admit(now).unwrap();
+        let last = (0..5).map(|_| ramp.record(serial, true, now)).last().flatten();
+        assert_eq!(last, Some(Move::GaveUp { trouble: Trouble { percent: 10, bad: 5, calls: 5 } }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_run_of_calls_admits_its_share_to_within_one(percent in 1..=100u8, from in 0..500usize, length in 1..500usize) {
+            let now = Instant::now();
+            let mut ramp = Ramp::new(of(&[(percent, 1_000)]), now).unwrap();
+            let admitted: Vec<_> = (0..from + length).map(|_| ramp.admit(now).is_ok()).collect();
+            let in_run = admitted[from..].iter().filter(|admitted| **admitted).count();
+            let share = length * usize::from(percent);
+            prop_assert!(admitted[0]);
+            prop_assert!((share / 100..=share.div_ceil(100)).contains(&in_run), "{in_run} of {length} at {percent} %");
+        }
+    }
+}

@@ -8,4 +8,4 @@ pub(crate) use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-pub(crate) use tokio::sync::{Semaphore, TryAcquireError};
+pub(crate) use tokio::sync::Semaphore;

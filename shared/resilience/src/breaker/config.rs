@@ -107,7 +107,7 @@ impl BreakerConfig {
         require((1..=1_000).contains(&self.probes), "probes", "must be between 1 and 1 000")?;
         require(!self.probe_lease.is_zero(), "probe_lease_ms", "must be at least 1")?;
         require(self.probe_lease <= Duration::from_secs(3_600), "probe_lease_ms", "must be at most an hour")?;
-        self.ramp.validate()
+        self.ramp.validate().map_err(|invalid| invalid.within("ramp"))
     }
 
     /// How long the breaker stays open the `opening`-th time in a row (from 1); `chance` is between 0 and 1.

@@ -211,20 +211,17 @@ impl Course {
         }
     }
 
-    pub(super) fn reconfigure(&mut self, config: BreakerConfig) {
+    pub(super) fn reconfigure(&mut self, config: BreakerConfig, now: Instant) {
         if let Some(ramp) = &mut self.ramp {
             ramp.reconfigure(config.ramp.clone());
         }
         self.limits.store(Arc::new(config));
+        self.look(now);
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> BreakerSnapshot {
         let state = self.state();
-        if matches!(state, State::Closed | State::Ramping | State::ForcedClosed) {
-            // A look at the window lets go of what is too old.
-            self.desk.lay(Order::CountOnly, None, self.nanos(now));
-            self.machine.on_error();
-        }
+        self.look(now);
         let (figures, standing) = (self.desk.figures(), **self.standing.load());
         BreakerSnapshot {
             state,
@@ -246,6 +243,15 @@ impl Course {
             rejected: 0,
             stale: 0,
             last_recovery_ms: self.last_recovery.map(millis),
+        }
+    }
+
+    /// Brings the window and its figures up to the time and the thresholds, and judges nothing.
+    fn look(&self, now: Instant) {
+        // A half-open machine would take the call for a failed probe; an open one's figures are those of its opening.
+        if matches!(self.state(), State::Closed | State::Ramping | State::ForcedClosed) {
+            self.desk.lay(Order::CountOnly, None, self.nanos(now));
+            self.machine.on_error();
         }
     }
 

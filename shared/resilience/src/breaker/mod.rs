@@ -26,7 +26,7 @@
 //! - a call that was too slow to be useful counts as slow, whatever it answered; nothing is cut off for it;
 //! - opening cancels nothing that runs.
 //!
-//! `failsafe` holds the states and makes the transitions ([`policy`] has our half of it); half-open admission, slow
+//! `failsafe` holds the states and makes the transitions (`policy` has our half of it); half-open admission, slow
 //! calls, forced states, generations and the ramp are ours, since it has none of them. Reading order: `config`,
 //! `report`, this file, `probation`, `window`, `policy`.
 //!
@@ -136,14 +136,13 @@ impl Breaker {
     /// Whether `acquire` would refuse now, taking nothing: for a caller that queues elsewhere first. The ramp never
     /// refuses here, since only an acquisition moves it on; a guard that peeks and never acquires would stand still.
     pub fn peek(&self) -> Result<(), Rejected> {
-        let now = Instant::now();
         match self.desk.gate().1 {
             State::Closed | State::ForcedClosed | State::Ramping => Ok(()),
-            State::Open | State::ForcedOpen => match self.standing.load().refusal(now) {
+            State::Open | State::ForcedOpen => match self.standing.load().refusal(Instant::now()) {
                 Some(rejected) => Err(self.reject(rejected)),
                 None => Ok(()),
             },
-            State::HalfOpen => self.lock().peek(now).map_err(|rejected| self.reject(rejected)),
+            State::HalfOpen => self.lock().peek(Instant::now()).map_err(|rejected| self.reject(rejected)),
         }
     }
 
@@ -176,7 +175,7 @@ impl Breaker {
     /// interval that runs keeps its end; verdicts that cross a lowered threshold open with the next one.
     pub fn reconfigure(&self, config: BreakerConfig) -> Result<(), Invalid> {
         config.validate()?;
-        self.lock().reconfigure(config);
+        self.lock().reconfigure(config, Instant::now());
         Ok(())
     }
 

@@ -204,10 +204,10 @@ impl Time {
         self.newest = now / self.width;
         for age in 0..(BUCKETS as u64).min(old.newest + 1) {
             let bucket = old.buckets[Self::slot(old.newest - age)];
-            // By its beginning, so that nothing is kept longer than its age allows.
-            let number = (old.newest - age) * old.width / self.width;
+            // By its end: some stay for up to an old bucket too long, rather than that new ones are lost.
+            let number = (((old.newest - age + 1) * old.width - 1) / self.width).min(self.newest);
             if bucket.calls > 0 && number + BUCKETS as u64 > self.newest {
-                let into = &mut self.buckets[Self::slot(number.min(self.newest))];
+                let into = &mut self.buckets[Self::slot(number)];
                 for sum in [into, sums] {
                     sum.calls = sum.calls.saturating_add(bucket.calls);
                     sum.failures = sum.failures.saturating_add(bucket.failures);
