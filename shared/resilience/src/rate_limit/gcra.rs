@@ -60,14 +60,7 @@ impl Bucket {
 
     /// Rewrites it for another rate, so that it holds as much as it did.
     pub fn convert(&self, from: &Shape, to: &Shape, now: u64) {
-        let rewrite = |seen: u64| {
-            let held = now.saturating_sub(seen & TIME).min(from.fill);
-            let held = u128::from(held) * u128::from(to.cell) / u128::from(from.cell);
-            let held = u64::try_from(held).unwrap_or(u64::MAX).min(to.fill);
-            Some((seen & !TIME) | now.saturating_sub(held))
-        };
-        // It fails only where the closure declines, and this one never does.
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, rewrite);
+        convert(&self.0, from, to, now);
     }
 
     /// Moves it back to `to`, if nothing has moved it from `from`.
@@ -180,14 +173,55 @@ impl StateStore for InPlace {
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let mut seen = bucket.0.load(Ordering::Acquire);
-        loop {
-            let (outcome, arrival) = decide(Some(Nanos::new((seen & TIME) + self.fill)))?;
-            let next = self.tag | (arrival.as_u64().saturating_sub(self.fill) & TIME);
-            match bucket.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(outcome),
-                Err(other) => seen = other,
-            }
+        replace(&bucket.0, self.tag, self.fill, decide)
+    }
+}
+
+/// What is done to a word, so that the tests can run the same steps on one whose interleavings are explored.
+trait Word {
+    fn read(&self) -> u64;
+    fn swap(&self, seen: u64, next: u64) -> Result<u64, u64>;
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    fn read(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn swap(&self, seen: u64, next: u64) -> Result<u64, u64> {
+        self.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire)
+    }
+}
+
+#[inline]
+fn replace<T, E>(
+    word: &impl Word,
+    tag: u64,
+    fill: u64,
+    decide: impl Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+) -> Result<T, E> {
+    let mut seen = word.read();
+    loop {
+        let (outcome, arrival) = decide(Some(Nanos::new((seen & TIME) + fill)))?;
+        let next = tag | (arrival.as_u64().saturating_sub(fill) & TIME);
+        match word.swap(seen, next) {
+            Ok(_) => return Ok(outcome),
+            Err(other) => seen = other,
+        }
+    }
+}
+
+fn convert(word: &impl Word, from: &Shape, to: &Shape, now: u64) {
+    let mut seen = word.read();
+    loop {
+        let held = now.saturating_sub(seen & TIME).min(from.fill);
+        let held = u128::from(held) * u128::from(to.cell) / u128::from(from.cell);
+        let held = u64::try_from(held).unwrap_or(u64::MAX).min(to.fill);
+        match word.swap(seen, (seen & !TIME) | now.saturating_sub(held)) {
+            Ok(_) => return,
+            Err(other) => seen = other,
         }
     }
 }

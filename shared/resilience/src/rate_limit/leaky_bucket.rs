@@ -73,10 +73,7 @@ impl LeakyBucket {
 
     /// Waits for a slot, no longer than `max_wait` and never past the deadline.
     pub async fn acquire(&self, deadline: Deadline) -> Result<Admitted, RateLimited> {
-        let policy = self.policy();
-        let slot = self.give(&policy, deadline.remaining(), NonZeroU32::MIN, |policy| policy.check(&self.schedule));
-        drop(policy);
-        let slot = slot?;
+        let slot = self.give(deadline.remaining(), NonZeroU32::MIN, |policy| policy.check(&self.schedule))?;
         if !slot.wait.is_zero() {
             tokio::time::sleep(slot.wait).await;
         }
@@ -85,14 +82,12 @@ impl LeakyBucket {
 
     /// Admits one operation if the schedule is free now.
     pub fn check(&self) -> Result<Admitted, RateLimited> {
-        let policy = self.policy();
-        self.give(&policy, Duration::ZERO, NonZeroU32::MIN, |policy| policy.check(&self.schedule)).map(Slot::used)
+        self.give(Duration::ZERO, NonZeroU32::MIN, |policy| policy.check(&self.schedule)).map(Slot::used)
     }
 
     /// Likewise for an operation that takes `weight` slots in a row.
     pub fn check_n(&self, weight: NonZeroU32) -> Result<Admitted, Refused> {
-        let policy = self.policy();
-        self.give(&policy, Duration::ZERO, weight, |policy| policy.check_n(&self.schedule, weight)).map(Slot::used)
+        self.give(Duration::ZERO, weight, |policy| policy.check_n(&self.schedule, weight)).map(Slot::used)
     }
 
     /// Another pace, while in use. Slots that were given stand; the next one follows the last of them.
@@ -116,11 +111,11 @@ impl LeakyBucket {
     /// `take` runs only where the slot would come within `patience`.
     fn give<E: From<RateLimited>>(
         &self,
-        policy: &Policy,
         patience: Duration,
         weight: NonZeroU32,
         take: impl FnOnce(&Policy) -> Result<Admitted, E>,
     ) -> Result<Slot<'_>, E> {
+        let policy = self.policy();
         let shape = &policy.shape;
         let backlog = self.backlog();
         let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
@@ -136,7 +131,7 @@ impl LeakyBucket {
             .into());
         }
         let before = self.schedule.filling_since();
-        let admitted = take(policy)?;
+        let admitted = take(&policy)?;
         let after = self.schedule.filling_since();
         let wait = Duration::from_nanos(before.saturating_sub(self.clock.read()));
         Ok(Slot { schedule: &self.schedule, before, after, wait, admitted, used: false })

@@ -15,7 +15,7 @@
 //! A rate limit bounds *arrivals*. It does not bound what is in flight: a callee that slows down fills up at any rate,
 //! and that is a bulkhead's work.
 //!
-//! `gcra`, `clock` and `store` are what the buckets stand on: governor's arithmetic over state of our own, so that a
+//! `gcra` and `clock` are what the buckets stand on: governor's arithmetic over state of our own, so that a
 //! quota can be changed while it is in use.
 
 pub mod fixed_window;
@@ -27,7 +27,6 @@ pub mod token_bucket;
 mod clock;
 mod gcra;
 mod quota;
-mod store;
 mod verdict;
 
 use std::num::NonZeroU32;

@@ -167,7 +167,7 @@ impl State {
     fn wait(&self, now: u64, weight: u32) -> Duration {
         let (limit, length) = (self.config.limit, self.length());
         // In this window, once enough of the last one has run out; else in the next, in which this one is the last.
-        let fits_at = match limit.checked_sub(self.current + weight) {
+        let fits_at = match limit.checked_sub(self.current).and_then(|room| room.checked_sub(weight)) {
             Some(room) if self.last > 0 => self.start + length - share(length, room, self.last),
             Some(_) => now,
             None => self.start + 2 * length - share(length, limit - weight, self.current),

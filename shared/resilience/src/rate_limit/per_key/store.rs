@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use super::gcra::Bucket;
+use crate::rate_limit::gcra::Bucket;
 
 /// More shards than cores, so that two threads seldom meet; fewer for small stores, so that each has some room.
 const MOST_SHARDS: usize = 64;
@@ -113,9 +113,9 @@ impl<K: Hash + Eq + Clone> Store<K> {
         self.sum(HashMap::len)
     }
 
-    /// Places that memory is held for.
-    pub fn capacity(&self) -> usize {
-        self.sum(HashMap::capacity)
+    /// What the tables take: an entry and a byte beside it for each place, and an eighth of the places always free.
+    pub fn bytes(&self) -> usize {
+        self.sum(HashMap::capacity) / 7 * 8 * (size_of::<(K, Bucket)>() + 1)
     }
 
     pub fn cap(&self) -> usize {

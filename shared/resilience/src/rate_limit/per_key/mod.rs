@@ -18,8 +18,11 @@
 //!
 //! **Proved by** the drill `hot-user`, and the test with a million keys.
 
+mod config;
+mod rules;
+mod store;
+
 use std::{
-    collections::{BTreeMap, HashMap},
     fmt,
     hash::Hash,
     num::NonZeroU32,
@@ -30,74 +33,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{
-    Admitted, Exceeds, Invalid, Quota, RateLimited, Refused, TokenBucket,
-    clock::EpochClock,
-    gcra::{Bucket, Policy},
-    store::Store,
-};
+use super::{Admitted, Exceeds, Invalid, RateLimited, Refused, TokenBucket, clock::EpochClock};
+use rules::Rules;
+use store::Store;
 
-/// Tiers fit the tag of a bucket's word, with the default as number 0.
-const MOST_TIERS: usize = 63;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, bound(deserialize = "K: Deserialize<'de> + Ord", serialize = "K: Serialize + Ord"))]
-pub struct PerKeyConfig<K> {
-    /// For keys without a tier and without an override.
-    pub default: Quota,
-    /// By name, such as `vip`.
-    #[serde(default = "BTreeMap::new")]
-    pub tiers: BTreeMap<String, TierConfig>,
-    /// By key; they win over the tier.
-    #[serde(default = "BTreeMap::new")]
-    pub overrides: BTreeMap<K, Quota>,
-    /// Keys kept at most. Each takes some 30 bytes and what the key itself owns.
-    pub max_keys: usize,
-    /// Shared by all keys that found no room.
-    pub overflow: Quota,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TierConfig {
-    pub per_second: f64,
-    pub burst: u32,
-    /// A store of its own, of this size. Absent: shared with the default. Whether it has one is fixed at the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_keys: Option<usize>,
-}
-
-impl TierConfig {
-    const fn quota(&self) -> Quota {
-        Quota::new(self.per_second, self.burst)
-    }
-}
-
-impl<K: fmt::Debug> PerKeyConfig<K> {
-    pub fn validate(&self) -> Result<(), Invalid> {
-        self.default.validate().map_err(|invalid| invalid.within("default"))?;
-        self.overflow.validate().map_err(|invalid| invalid.within("overflow"))?;
-        if self.max_keys == 0 {
-            return Err(Invalid::new("max_keys", "0 would put everybody into the overflow"));
-        }
-        if self.tiers.len() > MOST_TIERS {
-            return Err(Invalid::new("tiers", format!("{} are more than {MOST_TIERS}", self.tiers.len())));
-        }
-        for (name, tier) in &self.tiers {
-            let path = format!("tiers.{name}");
-            tier.quota().validate().map_err(|invalid| invalid.within(&path))?;
-            if tier.max_keys == Some(0) {
-                return Err(Invalid::new("max_keys", "0 would put the whole tier into the overflow").within(&path));
-            }
-        }
-        for (key, quota) in &self.overrides {
-            quota.validate().map_err(|invalid| invalid.within(&format!("overrides.{key:?}")))?;
-        }
-        Ok(())
-    }
-}
+pub use config::{PerKeyConfig, TierConfig};
 
 /// A tier of one [`PerKey`], resolved once by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,8 +65,8 @@ pub struct PerKey<K> {
 pub struct PerKeySnapshot {
     pub keys: usize,
     pub max_keys: usize,
-    /// Places that memory is held for.
-    pub capacity: usize,
+    /// Memory that the tables hold, without what the keys own themselves.
+    pub bytes: usize,
     /// Checks that went to the overflow bucket.
     pub overflowed: u64,
     /// Idle keys forgotten.
@@ -233,7 +175,7 @@ impl<K: Hash + Eq + Clone + fmt::Debug> PerKey<K> {
         PerKeySnapshot {
             keys: self.stores.iter().map(Store::len).sum(),
             max_keys: self.stores.iter().map(Store::cap).sum(),
-            capacity: self.stores.iter().map(Store::capacity).sum(),
+            bytes: self.stores.iter().map(Store::bytes).sum(),
             overflowed: self.overflowed.load(Ordering::Relaxed),
             evicted: self.evicted.load(Ordering::Relaxed),
         }
@@ -255,70 +197,5 @@ impl<K: Hash + Eq + Clone + fmt::Debug> PerKey<K> {
 impl<K: Hash + Eq + Clone + fmt::Debug> fmt::Debug for PerKey<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PerKey").field(&self.snapshot()).finish()
-    }
-}
-
-/// A configuration in force.
-struct Rules<K> {
-    /// By number: a number once given keeps its name, since buckets carry it.
-    tiers: Vec<TierRules>,
-    overrides: HashMap<K, Policy>,
-}
-
-struct TierRules {
-    name: String,
-    store: usize,
-    policy: Policy,
-}
-
-impl<K: Hash + Eq + Clone> Rules<K> {
-    fn new(config: &PerKeyConfig<K>, clock: EpochClock, before: Option<&Self>) -> Result<Self, Invalid> {
-        let mut named: Vec<(String, usize)> = vec![(String::new(), 0)];
-        if let Some(before) = before {
-            named = before.tiers.iter().map(|tier| (tier.name.clone(), tier.store)).collect();
-        }
-        let mut next_store = 1;
-        for (name, tier) in &config.tiers {
-            if named.iter().all(|(known, _)| known != name) {
-                let own = before.is_none() && tier.max_keys.is_some();
-                named.push((name.clone(), if own { next_store } else { 0 }));
-                next_store += usize::from(own);
-            }
-        }
-        if named.len() > MOST_TIERS + 1 {
-            return Err(Invalid::new("tiers", format!("more than {MOST_TIERS} names since the start")));
-        }
-        let mut tiers = Vec::with_capacity(named.len());
-        for (number, (name, store)) in (0..).zip(named) {
-            // A tier that is gone is treated like everybody.
-            let quota = config.tiers.get(&name).map_or(config.default, TierConfig::quota);
-            tiers.push(TierRules { name, store, policy: Policy::new(quota.shape()?, number, clock) });
-        }
-        let mut overrides = HashMap::with_capacity(config.overrides.len());
-        for (key, quota) in &config.overrides {
-            overrides.insert(key.clone(), Policy::new(quota.shape()?, 0, clock));
-        }
-        Ok(Self { tiers, overrides })
-    }
-
-    fn of(&self, key: &K, tier: Tier) -> (usize, &Policy) {
-        // A handle from another limiter may be out of range.
-        let tier = self.tiers.get(usize::from(tier.0)).unwrap_or(&self.tiers[0]);
-        (tier.store, self.of_override(key).unwrap_or(&tier.policy))
-    }
-
-    /// The quota by which this bucket was last spent from.
-    fn by_bucket(&self, key: &K, bucket: &Bucket) -> &Policy {
-        let tier = self.tiers.get(usize::from(bucket.tag())).unwrap_or(&self.tiers[0]);
-        self.of_override(key).unwrap_or(&tier.policy)
-    }
-
-    fn of_override(&self, key: &K) -> Option<&Policy> {
-        // Most limiters have none, and then the key need not be hashed.
-        if self.overrides.is_empty() { None } else { self.overrides.get(key) }
-    }
-
-    fn is_idle(&self, key: &K, bucket: &Bucket, now: u64) -> bool {
-        bucket.is_full(&self.by_bucket(key, bucket).shape, now)
     }
 }
