@@ -111,14 +111,19 @@ mod single {
 }
 
 mod keyed {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::{
+        cell::Cell,
+        sync::atomic::{AtomicU64, Ordering},
+    };
 
     use super::*;
 
-    /// A turn for each call, a thread's own, so that the counter is no meeting point.
+    /// A turn for each call, each thread's own and from another place on, so that neither the counter nor the key is
+    /// where threads meet.
     fn turns() -> impl Fn() -> u64 {
-        thread_local! { static TURN: AtomicU64 = const { AtomicU64::new(0) }; }
-        || TURN.with(|turn| scattered(turn.fetch_add(1, Ordering::Relaxed)))
+        static STARTS: AtomicU64 = AtomicU64::new(0);
+        thread_local! { static TURN: Cell<u64> = Cell::new(STARTS.fetch_add(3_331, Ordering::Relaxed)); }
+        || scattered(TURN.replace(TURN.get() + 1))
     }
 
     #[divan::bench(threads = [1, 2])]

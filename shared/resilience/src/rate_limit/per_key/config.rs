@@ -54,6 +54,9 @@ impl<K: fmt::Debug> PerKeyConfig<K> {
         }
         for (name, tier) in &self.tiers {
             let path = format!("tiers.{name}");
+            if name.is_empty() {
+                return Err(Invalid::new("tiers", "a tier without a name would be the default"));
+            }
             tier.quota().validate().map_err(|invalid| invalid.within(&path))?;
             if tier.max_keys == Some(0) {
                 return Err(Invalid::new("max_keys", "0 would put the whole tier into the overflow").within(&path));

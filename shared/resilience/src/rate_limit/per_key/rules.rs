@@ -5,7 +5,7 @@ use std::{collections::HashMap, hash::Hash};
 use super::{PerKeyConfig, Tier, TierConfig, config::MOST_TIERS};
 use crate::rate_limit::{
     Invalid,
-    clock::EpochClock,
+    clock::Clock,
     gcra::{Bucket, Policy},
 };
 
@@ -17,13 +17,17 @@ pub(super) struct Rules<K> {
 
 pub(super) struct TierRules {
     pub name: String,
-    pub store: usize,
+    /// Whether a tier has a store of its own is fixed when the limiter is made, or handles would point to empty buckets.
+    pub store: u8,
     policy: Policy,
 }
 
-impl<K: Hash + Eq + Clone> Rules<K> {
-    pub fn new(config: &PerKeyConfig<K>, clock: EpochClock, before: Option<&Self>) -> Result<Self, Invalid> {
-        let mut named: Vec<(String, usize)> = vec![(String::new(), 0)];
+impl<K: Hash + Eq> Rules<K> {
+    pub fn new(config: &PerKeyConfig<K>, clock: &Clock, before: Option<&Self>) -> Result<Self, Invalid>
+    where
+        K: Clone,
+    {
+        let mut named: Vec<(String, u8)> = vec![(String::new(), 0)];
         if let Some(before) = before {
             named = before.tiers.iter().map(|tier| (tier.name.clone(), tier.store)).collect();
         }
@@ -32,7 +36,7 @@ impl<K: Hash + Eq + Clone> Rules<K> {
             if named.iter().all(|(known, _)| known != name) {
                 let own = before.is_none() && tier.max_keys.is_some();
                 named.push((name.clone(), if own { next_store } else { 0 }));
-                next_store += usize::from(own);
+                next_store += u8::from(own);
             }
         }
         if named.len() > MOST_TIERS + 1 {
@@ -42,33 +46,28 @@ impl<K: Hash + Eq + Clone> Rules<K> {
         for (number, (name, store)) in (0..).zip(named) {
             // A tier that is gone is treated like everybody.
             let quota = config.tiers.get(&name).map_or(config.default, TierConfig::quota);
-            tiers.push(TierRules { name, store, policy: Policy::new(quota.shape()?, number, clock) });
+            tiers.push(TierRules { name, store, policy: Policy::new(quota.shape()?, number, clock.clone()) });
         }
         let mut overrides = HashMap::with_capacity(config.overrides.len());
         for (key, quota) in &config.overrides {
-            overrides.insert(key.clone(), Policy::new(quota.shape()?, 0, clock));
+            overrides.insert(key.clone(), Policy::new(quota.shape()?, 0, clock.clone()));
         }
         Ok(Self { tiers, overrides })
     }
 
-    pub fn of(&self, key: &K, tier: Tier) -> (usize, &Policy) {
+    #[inline]
+    pub fn of(&self, key: &K, tier: Tier) -> &Policy {
         // A handle from another limiter may be out of range.
-        let tier = self.tiers.get(usize::from(tier.0)).unwrap_or(&self.tiers[0]);
-        (tier.store, self.of_override(key).unwrap_or(&tier.policy))
+        self.of_override(key).unwrap_or(&self.tiers.get(usize::from(tier.number)).unwrap_or(&self.tiers[0]).policy)
     }
 
-    /// The quota by which this bucket was last spent from.
+    /// The policy by which this bucket was last spent from.
     pub fn by_bucket(&self, key: &K, bucket: &Bucket) -> &Policy {
-        let tier = self.tiers.get(usize::from(bucket.tag())).unwrap_or(&self.tiers[0]);
-        self.of_override(key).unwrap_or(&tier.policy)
+        self.of_override(key).unwrap_or(&self.tiers.get(usize::from(bucket.tag())).unwrap_or(&self.tiers[0]).policy)
     }
 
     fn of_override(&self, key: &K) -> Option<&Policy> {
         // Most limiters have none, and then the key need not be hashed.
         if self.overrides.is_empty() { None } else { self.overrides.get(key) }
-    }
-
-    pub fn is_idle(&self, key: &K, bucket: &Bucket, now: u64) -> bool {
-        bucket.is_full(&self.by_bucket(key, bucket).shape, now)
     }
 }
