@@ -4,8 +4,8 @@
 //! cargo bench -p resilience --bench rate_limit
 //! ```
 //!
-//! Each check is an admitted one, on quotas that never run out, but for those named `refused`. Keys are 10 000, taken
-//! in a scattered order, so that the table does not sit in the first cache level.
+//! Each check is an admitted one, on quotas that never run out, but for those named `refused`. There are 10 000
+//! keys, all known, taken in a scattered order, so that the table does not sit in the first cache level.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to report")]
 
@@ -129,12 +129,14 @@ mod keyed {
     #[divan::bench(threads = [1, 2])]
     fn per_key_u64(bencher: Bencher<'_, '_>) {
         let (limiter, turn) = (per_key::<u64>(), turns());
+        (0..KEYS).for_each(|key| assert!(limiter.check(&key, Tier::DEFAULT).is_ok()));
         bencher.counter(ItemsCount::new(1_u32)).bench(|| limiter.check(&turn(), Tier::DEFAULT).is_ok());
     }
 
     #[divan::bench(threads = [1, 2])]
     fn per_key_uuid(bencher: Bencher<'_, '_>) {
         let (limiter, turn) = (per_key::<Uuid>(), turns());
+        (0..KEYS).for_each(|key| assert!(limiter.check(&Uuid::from_u64_pair(key, 7), Tier::DEFAULT).is_ok()));
         bencher
             .counter(ItemsCount::new(1_u32))
             .bench(|| limiter.check(&Uuid::from_u64_pair(turn(), 7), Tier::DEFAULT).is_ok());
@@ -144,12 +146,14 @@ mod keyed {
     fn per_key_string(bencher: Bencher<'_, '_>) {
         let (limiter, turn) = (per_key::<String>(), turns());
         let keys: Vec<String> = (0..KEYS).map(|key| format!("user-{key:032}")).collect();
+        keys.iter().for_each(|key| assert!(limiter.check(key, Tier::DEFAULT).is_ok()));
         bencher.counter(ItemsCount::new(1_u32)).bench(|| limiter.check(&keys[turn() as usize], Tier::DEFAULT).is_ok());
     }
 
     #[divan::bench(threads = [1, 2])]
     fn governor_keyed_u64(bencher: Bencher<'_, '_>) {
         let (limiter, turn) = (RateLimiter::dashmap_with_clock(plenty(), QuantaClock::default()), turns());
+        (0..KEYS).for_each(|key| assert!(limiter.check_key(&key).is_ok()));
         bencher.counter(ItemsCount::new(1_u32)).bench(|| limiter.check_key(&turn()).is_ok());
     }
 
@@ -157,6 +161,7 @@ mod keyed {
     fn governor_keyed_string(bencher: Bencher<'_, '_>) {
         let (limiter, turn) = (RateLimiter::dashmap_with_clock(plenty(), QuantaClock::default()), turns());
         let keys: Vec<String> = (0..KEYS).map(|key| format!("user-{key:032}")).collect();
+        keys.iter().for_each(|key| assert!(limiter.check_key(key).is_ok()));
         bencher.counter(ItemsCount::new(1_u32)).bench(|| limiter.check_key(&keys[turn() as usize]).is_ok());
     }
 }
