@@ -20,9 +20,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Admitted, Exceeds, Invalid, LimiterSnapshot, RateLimited, Refused, clock::EpochClock, quota::LONGEST_FILL,
-};
+use super::{Admitted, Exceeds, Invalid, LimiterSnapshot, RateLimited, Refused, clock::Clock, quota::LONGEST_FILL};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,15 +49,18 @@ impl FixedWindowConfig {
 
 #[derive(Debug)]
 pub struct FixedWindow {
-    clock: EpochClock,
+    clock: Clock,
     /// Check and count are one step under this lock; held for some nanoseconds, and no await under it.
     state: Mutex<State>,
 }
 
 impl FixedWindow {
     pub fn new(config: FixedWindowConfig) -> Result<Self, Invalid> {
+        Self::with_clock(config, Clock::counter())
+    }
+
+    pub fn with_clock(config: FixedWindowConfig, clock: Clock) -> Result<Self, Invalid> {
         config.validate()?;
-        let clock = EpochClock::start();
         let state = Mutex::new(State { config, start: clock.read(), count: 0 });
         Ok(Self { clock, state })
     }

@@ -24,7 +24,7 @@ use governor::{
 
 use super::{
     Admitted, Exceeds, RateLimited, Refused,
-    clock::{EpochClock, Tick},
+    clock::{Clock, Tick},
     quota::Shape,
 };
 
@@ -58,16 +58,14 @@ impl Bucket {
         u32::try_from(filled / shape.cell).unwrap_or(u32::MAX)
     }
 
-    /// Rewrites it for another rate, so that it holds as much as it did.
-    pub fn convert(&self, from: &Shape, to: &Shape, now: u64) {
-        let rewrite = |seen: u64| {
-            let held = now.saturating_sub(seen & TIME).min(from.fill);
-            let held = u128::from(held) * u128::from(to.cell) / u128::from(from.cell);
-            let held = u64::try_from(held).unwrap_or(u64::MAX).min(to.fill);
-            Some((seen & !TIME) | now.saturating_sub(held))
-        };
-        // It fails only where the closure declines, and this one never does.
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, rewrite);
+    /// Rewrites it for another quota, so that it holds as much as it did, up to the new burst. `&mut`: a check that ran
+    /// between the rewriting and the change of policy would be counted in the wrong measure.
+    pub fn convert(&mut self, from: &Shape, to: &Shape, now: u64) {
+        let word = self.0.get_mut();
+        let held = now.saturating_sub(*word & TIME).min(from.fill);
+        let held = u128::from(held) * u128::from(to.cell) / u128::from(from.cell);
+        let held = u64::try_from(held).unwrap_or(u64::MAX).min(to.fill);
+        *word = (*word & !TIME) | now.saturating_sub(held);
     }
 
     /// Moves it back to `to`, if nothing has moved it from `from`.
@@ -100,21 +98,20 @@ impl Hash for Bucket {
 /// A quota in force.
 pub(super) struct Policy {
     pub shape: Shape,
-    clock: EpochClock,
-    limiter: RateLimiter<Bucket, InPlace, EpochClock, StateInformationMiddleware>,
+    limiter: RateLimiter<Bucket, InPlace, Clock, StateInformationMiddleware>,
 }
 
 impl Policy {
     /// `tag` is left in the words of the buckets that it admits from. 0 to 63.
-    pub fn new(shape: Shape, tag: u8, clock: EpochClock) -> Self {
+    pub fn new(shape: Shape, tag: u8, clock: Clock) -> Self {
         let state = InPlace { fill: shape.fill, tag: u64::from(tag) << TIME_BITS };
-        Self { shape, clock, limiter: RateLimiter::new(shape.governor(), state, clock) }
+        Self { shape, limiter: RateLimiter::new(shape.governor(), state, clock) }
     }
 
     /// For a schedule, whose word is the arrival time itself: it must outlive changes of the queue's length.
-    pub fn of_schedule(shape: Shape, clock: EpochClock) -> Self {
+    pub fn of_schedule(shape: Shape, clock: Clock) -> Self {
         let state = InPlace { fill: 0, tag: 0 };
-        Self { shape, clock, limiter: RateLimiter::new(shape.governor(), state, clock) }
+        Self { shape, limiter: RateLimiter::new(shape.governor(), state, clock) }
     }
 
     #[inline]
@@ -152,7 +149,7 @@ impl Policy {
 
     #[cold]
     fn limited(&self, weight: NonZeroU32, not_until: &NotUntil<Tick>) -> RateLimited {
-        let wait = not_until.earliest_possible().0.saturating_sub(self.clock.read());
+        let wait = not_until.earliest_possible().0.saturating_sub(self.limiter.clock().read());
         let cost = u64::from(weight.get()) * self.shape.cell;
         let held = u32::try_from(cost.saturating_sub(wait) / self.shape.cell).unwrap_or(u32::MAX);
         let retry_after = Duration::from_nanos(wait);
@@ -180,14 +177,94 @@ impl StateStore for InPlace {
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let mut seen = bucket.0.load(Ordering::Acquire);
-        loop {
-            let (outcome, arrival) = decide(Some(Nanos::new((seen & TIME) + self.fill)))?;
-            let next = self.tag | (arrival.as_u64().saturating_sub(self.fill) & TIME);
-            match bucket.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(outcome),
-                Err(other) => seen = other,
-            }
+        replace(&bucket.0, self.tag, self.fill, decide)
+    }
+}
+
+/// What is done to a word, so that the tests can run the same steps on one whose interleavings are explored.
+trait Word {
+    fn read(&self) -> u64;
+    fn swap(&self, seen: u64, next: u64) -> Result<u64, u64>;
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    fn read(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn swap(&self, seen: u64, next: u64) -> Result<u64, u64> {
+        self.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire)
+    }
+}
+
+#[inline]
+fn replace<T, E>(
+    word: &impl Word,
+    tag: u64,
+    fill: u64,
+    decide: impl Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+) -> Result<T, E> {
+    let mut seen = word.read();
+    loop {
+        let (outcome, arrival) = decide(Some(Nanos::new((seen & TIME) + fill)))?;
+        let next = tag | (arrival.as_u64().saturating_sub(fill) & TIME);
+        match word.swap(seen, next) {
+            Ok(_) => return Ok(outcome),
+            Err(other) => seen = other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shuttle::{sync::atomic::AtomicU64 as ExploredWord, thread};
+
+    use super::*;
+
+    impl Word for ExploredWord {
+        fn read(&self) -> u64 {
+            self.load(Ordering::Acquire)
+        }
+
+        fn swap(&self, seen: u64, next: u64) -> Result<u64, u64> {
+            self.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire)
+        }
+    }
+
+    /// governor's decision at a moment at which nothing is earned.
+    fn decide(arrival: Option<Nanos>) -> Result<((), Nanos), ()> {
+        const NOW: u64 = 1_000;
+        const CELL: u64 = 10;
+        const BURST: u64 = 3;
+        let arrival = arrival.map_or(NOW, Nanos::as_u64);
+        if NOW < arrival.saturating_sub(CELL * (BURST - 1)) {
+            Err(())
+        } else {
+            Ok(((), Nanos::new(arrival.max(NOW) + CELL)))
+        }
+    }
+
+    #[test]
+    fn in_every_interleaving_exactly_the_burst_is_admitted() {
+        shuttle::check_pct(
+            || {
+                let word = Arc::new(ExploredWord::new(0));
+                let check = |word: &ExploredWord| u32::from(replace(word, 0, 30, decide).is_ok());
+                let threads: Vec<_> = (0..3)
+                    .map(|_| {
+                        let word = Arc::clone(&word);
+                        thread::spawn(move || check(&word) + check(&word))
+                    })
+                    .collect();
+                let admitted: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+                assert_eq!(admitted, 3);
+            },
+            5_000,
+            3,
+        );
     }
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Admitted, Invalid, LimiterSnapshot, Quota, RateLimited, Refused,
-    clock::EpochClock,
+    clock::Clock,
     gcra::{Bucket, Policy},
     quota::Shape,
 };
@@ -57,7 +57,7 @@ impl LeakyBucketConfig {
 }
 
 pub struct LeakyBucket {
-    clock: EpochClock,
+    clock: Clock,
     /// Its word is the first moment at which no slot has been given yet.
     schedule: Bucket,
     /// Held while a slot is given, so that one that would be too late is never taken. No await under it.
@@ -66,17 +66,17 @@ pub struct LeakyBucket {
 
 impl LeakyBucket {
     pub fn new(config: LeakyBucketConfig) -> Result<Self, Invalid> {
-        let clock = EpochClock::start();
-        let policy = Mutex::new(Policy::of_schedule(config.shape()?, clock));
+        Self::with_clock(config, Clock::counter())
+    }
+
+    pub fn with_clock(config: LeakyBucketConfig, clock: Clock) -> Result<Self, Invalid> {
+        let policy = Mutex::new(Policy::of_schedule(config.shape()?, clock.clone()));
         Ok(Self { clock, schedule: Bucket::full(), policy })
     }
 
     /// Waits for a slot, no longer than `max_wait` and never past the deadline.
     pub async fn acquire(&self, deadline: Deadline) -> Result<Admitted, RateLimited> {
-        let policy = self.policy();
-        let slot = self.give(&policy, deadline.remaining(), NonZeroU32::MIN, |policy| policy.check(&self.schedule));
-        drop(policy);
-        let slot = slot?;
+        let slot = self.give(deadline.remaining(), NonZeroU32::MIN, |policy| policy.check(&self.schedule))?;
         if !slot.wait.is_zero() {
             tokio::time::sleep(slot.wait).await;
         }
@@ -85,19 +85,17 @@ impl LeakyBucket {
 
     /// Admits one operation if the schedule is free now.
     pub fn check(&self) -> Result<Admitted, RateLimited> {
-        let policy = self.policy();
-        self.give(&policy, Duration::ZERO, NonZeroU32::MIN, |policy| policy.check(&self.schedule)).map(Slot::used)
+        self.give(Duration::ZERO, NonZeroU32::MIN, |policy| policy.check(&self.schedule)).map(Slot::used)
     }
 
     /// Likewise for an operation that takes `weight` slots in a row.
     pub fn check_n(&self, weight: NonZeroU32) -> Result<Admitted, Refused> {
-        let policy = self.policy();
-        self.give(&policy, Duration::ZERO, weight, |policy| policy.check_n(&self.schedule, weight)).map(Slot::used)
+        self.give(Duration::ZERO, weight, |policy| policy.check_n(&self.schedule, weight)).map(Slot::used)
     }
 
     /// Another pace, while in use. Slots that were given stand; the next one follows the last of them.
     pub fn reconfigure(&self, config: LeakyBucketConfig) -> Result<(), Invalid> {
-        *self.policy() = Policy::of_schedule(config.shape()?, self.clock);
+        *self.policy() = Policy::of_schedule(config.shape()?, self.clock.clone());
         Ok(())
     }
 
@@ -116,11 +114,11 @@ impl LeakyBucket {
     /// `take` runs only where the slot would come within `patience`.
     fn give<E: From<RateLimited>>(
         &self,
-        policy: &Policy,
         patience: Duration,
         weight: NonZeroU32,
         take: impl FnOnce(&Policy) -> Result<Admitted, E>,
     ) -> Result<Slot<'_>, E> {
+        let policy = self.policy();
         let shape = &policy.shape;
         let backlog = self.backlog();
         let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
@@ -136,7 +134,7 @@ impl LeakyBucket {
             .into());
         }
         let before = self.schedule.filling_since();
-        let admitted = take(policy)?;
+        let admitted = take(&policy)?;
         let after = self.schedule.filling_since();
         let wait = Duration::from_nanos(before.saturating_sub(self.clock.read()));
         Ok(Slot { schedule: &self.schedule, before, after, wait, admitted, used: false })
@@ -185,5 +183,117 @@ impl Drop for Slot<'_> {
         if !self.used {
             self.schedule.undo(self.after, self.before);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// 100 a second, and no more than 50 ms of waiting: one that is served and five in the queue.
+    fn bucket() -> Arc<LeakyBucket> {
+        Arc::new(
+            LeakyBucket::with_clock(LeakyBucketConfig { per_second: 100.0, max_wait: 50 * MS }, Clock::tokio())
+                .unwrap(),
+        )
+    }
+
+    fn in_a_minute() -> Deadline {
+        Deadline::after(60_000 * MS)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_leaves_at_an_even_pace_in_the_order_of_its_coming_and_the_rest_is_refused_at_once() {
+        let (bucket, start) = (bucket(), Instant::now());
+        let mut crowd = tokio::task::JoinSet::new();
+        for number in 0..10 {
+            let bucket = Arc::clone(&bucket);
+            crowd.spawn(async move { (number, bucket.acquire(in_a_minute()).await.is_ok(), start.elapsed()) });
+        }
+        let mut left = crowd.join_all().await;
+        left.sort_by_key(|&(number, ..)| number);
+        let expected: Vec<_> = (0..10)
+            .map(|number| if number < 6 { (number, true, number * 10 * MS) } else { (number, false, Duration::ZERO) })
+            .collect();
+        assert_eq!(left, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_past_the_deadline_and_who_cannot_be_served_takes_no_slot() {
+        let bucket = bucket();
+        for _ in 0..3 {
+            let bucket = Arc::clone(&bucket);
+            tokio::spawn(async move { bucket.acquire(in_a_minute()).await });
+        }
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        let limited = bucket.acquire(Deadline::after(25 * MS)).await.unwrap_err();
+        assert_eq!((limited.retry_after, start.elapsed()), (5 * MS, Duration::ZERO), "its slot lies 30 ms off");
+        advance(limited.retry_after).await;
+        assert!(bucket.acquire(Deadline::after(25 * MS)).await.is_ok());
+        assert_eq!(start.elapsed(), 30 * MS, "the slot that was refused before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_leaves_gives_its_slot_back() {
+        let bucket = bucket();
+        bucket.check().unwrap();
+        let waiting = tokio::spawn({
+            let bucket = Arc::clone(&bucket);
+            async move { bucket.acquire(in_a_minute()).await }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(bucket.snapshot().remaining, 4);
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        assert_eq!(bucket.snapshot().remaining, 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_that_is_given_back_from_the_middle_is_not_given_twice() {
+        let (bucket, start) = (bucket(), Instant::now());
+        bucket.check().unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..2 {
+            let bucket = Arc::clone(&bucket);
+            waiting.push(tokio::spawn(async move { bucket.acquire(in_a_minute()).await.map(|_| start.elapsed()) }));
+            tokio::task::yield_now().await;
+        }
+        waiting[0].abort();
+        let next = bucket.acquire(in_a_minute()).await.map(|_| start.elapsed());
+        assert_eq!((waiting.remove(1).await.unwrap(), next), (Ok(20 * MS), Ok(30 * MS)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_pace_follows_the_slots_that_were_given() {
+        let (bucket, start) = (bucket(), Instant::now());
+        bucket.check().unwrap();
+        let waiting = tokio::spawn({
+            let bucket = Arc::clone(&bucket);
+            async move { bucket.acquire(in_a_minute()).await }
+        });
+        tokio::task::yield_now().await;
+        bucket.reconfigure(LeakyBucketConfig { per_second: 10.0, max_wait: 500 * MS }).unwrap();
+        bucket.acquire(in_a_minute()).await.unwrap();
+        assert_eq!(start.elapsed(), 20 * MS, "behind the one that waits");
+        bucket.acquire(in_a_minute()).await.unwrap();
+        assert_eq!(start.elapsed(), 120 * MS, "at the new pace");
+        assert!(waiting.await.unwrap().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_does_not_wait_and_says_how_long_the_schedule_is_taken() {
+        let bucket = bucket();
+        bucket.check().unwrap();
+        assert_eq!(bucket.check().unwrap_err().retry_after, 10 * MS);
+        advance(10 * MS).await;
+        assert!(bucket.check_n(NonZeroU32::new(6).unwrap()).is_ok());
+        assert_eq!(bucket.check().unwrap_err().retry_after, 60 * MS);
     }
 }

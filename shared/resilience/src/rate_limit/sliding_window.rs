@@ -20,9 +20,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Admitted, Exceeds, Invalid, LimiterSnapshot, RateLimited, Refused, clock::EpochClock, quota::LONGEST_FILL,
-};
+use super::{Admitted, Exceeds, Invalid, LimiterSnapshot, RateLimited, Refused, clock::Clock, quota::LONGEST_FILL};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,15 +49,18 @@ impl SlidingWindowConfig {
 
 #[derive(Debug)]
 pub struct SlidingWindow {
-    clock: EpochClock,
+    clock: Clock,
     /// Check and count are one step under this lock; held for some nanoseconds, and no await under it.
     state: Mutex<State>,
 }
 
 impl SlidingWindow {
     pub fn new(config: SlidingWindowConfig) -> Result<Self, Invalid> {
+        Self::with_clock(config, Clock::counter())
+    }
+
+    pub fn with_clock(config: SlidingWindowConfig, clock: Clock) -> Result<Self, Invalid> {
         config.validate()?;
-        let clock = EpochClock::start();
         let state = Mutex::new(State { config, start: clock.read(), last: 0, current: 0 });
         Ok(Self { clock, state })
     }
@@ -167,7 +168,7 @@ impl State {
     fn wait(&self, now: u64, weight: u32) -> Duration {
         let (limit, length) = (self.config.limit, self.length());
         // In this window, once enough of the last one has run out; else in the next, in which this one is the last.
-        let fits_at = match limit.checked_sub(self.current + weight) {
+        let fits_at = match limit.checked_sub(self.current).and_then(|room| room.checked_sub(weight)) {
             Some(room) if self.last > 0 => self.start + length - share(length, room, self.last),
             Some(_) => now,
             None => self.start + 2 * length - share(length, limit - weight, self.current),

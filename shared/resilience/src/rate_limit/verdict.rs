@@ -7,7 +7,6 @@ use serde::Serialize;
 
 /// The operation may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[must_use]
 pub struct Admitted {
     /// `q` of `RateLimit-Policy`: the most that can be admitted at once.
     pub limit: u32,
