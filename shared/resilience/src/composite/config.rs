@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::millis;
+use crate::{invalid::Invalid, millis};
 
 /// The length of a bucket: windows are whole numbers of it.
 pub const BUCKET: Duration = Duration::from_secs(10);
@@ -133,18 +133,9 @@ impl<'de> Deserialize<'de> for Action {
     }
 }
 
-/// A field with a value that makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct InvalidComposite {
-    /// As in `conditions[1].window_ms`.
-    pub field: String,
-    pub reason: String,
-}
-
 impl CompositeConfig {
-    pub fn validate(&self) -> Result<(), InvalidComposite> {
-        let refuse = |field: &str, reason: String| Err(InvalidComposite { field: field.to_owned(), reason });
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let refuse = |field: &str, reason: String| Err(Invalid::new(field, reason));
         if self.conditions.is_empty() {
             return refuse("conditions", "a rule without conditions would always hold".into());
         }

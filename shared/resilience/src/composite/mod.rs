@@ -33,9 +33,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::time::Instant;
 
-pub use config::{
-    Action, BUCKET, CompositeConfig, Condition, Granularity, InvalidComposite, Join, LONGEST_WINDOW, Metric,
-};
+pub use config::{Action, BUCKET, CompositeConfig, Condition, Granularity, Join, LONGEST_WINDOW, Metric};
 use rule::Rule;
 
 /// Who calls what of whom.

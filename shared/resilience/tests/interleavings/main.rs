@@ -14,9 +14,13 @@ mod breaker;
 mod bulkhead;
 #[path = "../../src/millis.rs"]
 mod millis;
+#[path = "../../src/retry/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "these tests use a part of the public face")]
+mod retry;
 mod sync;
 
 mod breakers;
 mod bulkheads;
+mod retries;
 
 use resilience::{deadline, invalid, ramp};
