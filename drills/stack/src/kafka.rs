@@ -48,9 +48,9 @@ pub async fn require_reachable(bootstrap: &str) -> Result<()> {
     }
 }
 
-/// Starts the compose file's broker in a project of its own and makes the topics.
+/// Starts the compose file's broker in a project of its own. The services make the topics.
 pub async fn docker_up(root: &Path) -> Result<()> {
-    compose(root, &["run", "--rm", "topics"]).await
+    compose(root, &["up", "--detach", "--wait", "kafka"]).await
 }
 
 pub async fn docker_down(root: &Path) -> Result<()> {
