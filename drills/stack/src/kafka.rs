@@ -48,7 +48,7 @@ pub async fn require_reachable(bootstrap: &str) -> Result<()> {
     }
 }
 
-/// Starts the compose file's broker in a project of its own. The services make the topics.
+/// Starts the compose file's broker, in a project of its own. The services make their topics.
 pub async fn docker_up(root: &Path) -> Result<()> {
     compose(root, &["up", "--detach", "--wait", "kafka"]).await
 }

@@ -6,7 +6,7 @@ use ::events::{Consumer, ConsumerConfig};
 use anyhow::Context;
 use chassis::{App, Lifecycle, Wiring};
 use contracts::topic::ORDERS;
-use durable::{Database, database::DatabaseConfig};
+use durable::{Database, database::DatabaseConfig, inbox};
 use rules::Rules;
 use serde_json::json;
 use sqlx::migrate::Migrator;
@@ -44,7 +44,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     });
     lifecycle.spawn_background("gauges", |stop| jobs::gauges(database.clone(), stop));
     let retention = rules.messaging.inbox_retention;
-    lifecycle.spawn_background("prune", |stop| jobs::prune(database.clone(), retention, stop));
+    lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
 
     let (ready, state, close) = (database.clone(), database.clone(), database.clone());
     Ok(App {

@@ -6,7 +6,7 @@ use ::events::{Consumer, ConsumerConfig};
 use anyhow::Context;
 use cache::{Cache, CacheConfig};
 use chassis::{App, Lifecycle, Wiring};
-use contracts::topic::ORDERS;
+use contracts::{Service, topic::ORDERS};
 use durable::{Database, database::DatabaseConfig};
 use rules::Rules;
 use serde_json::json;
@@ -48,11 +48,16 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let retention = rules.messaging.inbox_retention;
     lifecycle.spawn_background("prune", |stop| jobs::prune(database.clone(), retention, stop));
 
-    let candidates =
-        CacheConfig { prefix: config.redis_key_prefix, ..CacheConfig::new("recommendation", CACHE_SCHEMA) };
+    let candidates = CacheConfig {
+        prefix: config.redis_key_prefix,
+        patience: rules.cache.patience,
+        keep_stale: rules.cache.keep_stale,
+        ..CacheConfig::new(Service::Recommendation.as_str(), CACHE_SCHEMA)
+    };
     let recommender = Arc::new(Recommender {
         database: database.clone(),
         cache: Cache::new(redis, candidates),
+        fresh: rules.cache.fresh,
         reserve: rules.network.reserve,
     });
     let (ready, state, close) = (database.clone(), recommender.clone(), database);

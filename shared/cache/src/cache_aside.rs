@@ -16,9 +16,10 @@
 //! expect to see change at once, since nothing invalidates them. Not without a bound of its own on `load`: a flight
 //! takes as long as its leader's load, and followers wait for it.
 //!
-//! **When you copy this**, raise `schema` whenever the stored type changes its meaning, keep `patience` well below what
-//! the caller has in all, and set `keep_stale` to the age at which an old answer is worse than none. Freshness is judged
-//! by the clocks of this process and of the one that stored the value; their difference shifts it.
+//! **When you copy this**, take `single_flight`, `gate` and `counts` along. Raise `schema` whenever the stored type
+//! changes its meaning, keep `patience` well below what the caller has in all, and set `keep_stale` to the age at which
+//! an old answer is worse than none. Freshness is judged by the clocks of this process and of the one that stored the
+//! value; their difference shifts it.
 //!
 //! **Proved by** the drill `redis-down`.
 
@@ -29,9 +30,9 @@ use std::{
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use redis::{AsyncCommands, RedisError, aio::ConnectionManager};
+use redis::{AsyncCommands, aio::ConnectionManager};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
     counts::{CacheSnapshot, Counts, Event},
@@ -107,7 +108,7 @@ pub struct Cache<T, E> {
     redis: ConnectionManager,
     config: CacheConfig,
     flights: SingleFlight<Result<Cached<T>, E>>,
-    gate: Mutex<Gate>,
+    gate: Gate,
     chance: Mutex<StdRng>,
     counts: Counts,
 }
@@ -122,7 +123,7 @@ where
         Self {
             redis,
             flights: SingleFlight::new(config.max_flights),
-            gate: Mutex::default(),
+            gate: Gate::new(config.name, config.pause_after, config.pause),
             chance: Mutex::new(StdRng::seed_from_u64(config.seed)),
             counts: Counts::new(config.name),
             config,
@@ -145,7 +146,7 @@ where
 
     #[must_use]
     pub fn snapshot(&self) -> CacheSnapshot {
-        self.counts.snapshot(lock(&self.gate).is_closed(), self.flights.in_flight())
+        self.counts.snapshot(self.gate.is_closed(), self.flights.in_flight())
     }
 
     async fn fly<F, Fut>(&self, key: &str, ttl: Duration, load: F) -> Result<Cached<T>, E>
@@ -184,7 +185,7 @@ where
         let mut redis = self.redis.clone();
         // One byte more than allowed tells a value that is too large without fetching all of it.
         let end = isize::try_from(self.config.max_value_bytes).unwrap_or(isize::MAX);
-        let text: Option<Vec<u8>> = self.ask(*patience, redis.getrange(key, 0, end)).await;
+        let text: Option<Vec<u8>> = self.gate.ask(&self.counts, *patience, redis.getrange(key, 0, end)).await;
         *patience = match text {
             Some(_) => patience.saturating_sub(started.elapsed()),
             None => Duration::ZERO,
@@ -202,51 +203,20 @@ where
     }
 
     async fn write(&self, key: &str, value: &T, ttl: Duration, patience: Duration) {
-        let ttl = ttl.mul_f64(1.0 - self.config.jitter.clamp(0.0, 1.0) * lock(&self.chance).random::<f64>());
+        let chance: f64 = self.chance.lock().unwrap_or_else(PoisonError::into_inner).random();
+        let ttl = ttl.mul_f64(1.0 - self.config.jitter.clamp(0.0, 1.0) * chance);
         let stored = Stored { fresh_until_ms: unix_ms().saturating_add(millis(ttl)), value };
         match serde_json::to_vec(&stored) {
             Ok(text) if text.len() <= self.config.max_value_bytes => {
-                let lifetime = millis(ttl + self.config.keep_stale).max(1);
+                let lifetime = millis(ttl.saturating_add(self.config.keep_stale)).max(1);
                 let mut redis = self.redis.clone();
-                let _: Option<()> = self.ask(patience, redis.pset_ex(key, text, lifetime)).await;
+                let _: Option<()> = self.gate.ask(&self.counts, patience, redis.pset_ex(key, text, lifetime)).await;
             }
             _ => {
                 self.counts.add(Event::Error);
                 tracing::warn!(cache = self.config.name, key, "a value is too large to be stored, or is no JSON");
             }
         }
-    }
-
-    /// One command, if Redis is to be asked at all; `None` when it is not, or did not answer in time.
-    async fn ask<V: Default>(
-        &self,
-        patience: Duration,
-        command: impl Future<Output = Result<V, RedisError>>,
-    ) -> Option<V> {
-        if patience.is_zero() || !lock(&self.gate).admit(self.config.pause) {
-            return None;
-        }
-        let (answered, outcome) = match timeout(patience, command).await {
-            Ok(Ok(value)) => (true, Some(value)),
-            // The server itself says no, say to a key that holds something else than a text: it is well, and the value
-            // counts as missing.
-            Ok(Err(error)) if error.code().is_some() => {
-                self.counts.add(Event::Error);
-                (true, Some(V::default()))
-            }
-            Ok(Err(_)) | Err(_) => (false, None),
-        };
-        if answered {
-            if lock(&self.gate).succeeded() {
-                tracing::info!(cache = self.config.name, "Redis answers again");
-            }
-        } else {
-            self.counts.add(Event::Error);
-            if lock(&self.gate).failed(self.config.pause_after, self.config.pause) {
-                tracing::warn!(cache = self.config.name, "Redis does not answer and is left alone");
-            }
-        }
-        outcome
     }
 }
 
@@ -255,11 +225,6 @@ where
 struct Stored<T> {
     fresh_until_ms: u64,
     value: T,
-}
-
-/// No code that can panic runs under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unix_ms() -> u64 {

@@ -1,51 +1,109 @@
-//! Whether Redis is asked at all: a server that does not answer would otherwise cost every call its patience.
+//! Asking Redis within one's patience, or not at all: a server that does not answer would otherwise cost every call its
+//! patience.
 //!
 //! Much less than the breaker of `resilience`, since a wrong guess costs little here: the next caller loads what Redis
 //! might have known, or waits a few milliseconds for nothing.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use tokio::time::Instant;
+use redis::RedisError;
+use tokio::time::{Instant, timeout};
+
+use crate::counts::{Counts, Event};
 
 /// Open, or closed until a point in time.
-#[derive(Default)]
 pub(crate) struct Gate {
+    cache: &'static str,
+    pause_after: u32,
+    pause: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     failures: u32,
     closed_until: Option<Instant>,
 }
 
 impl Gate {
-    pub(crate) fn admit(&mut self, pause: Duration) -> bool {
-        match self.closed_until {
-            None => true,
-            Some(until) if Instant::now() < until => false,
-            // This caller tries alone. If it is cancelled, another one does after a further pause.
-            Some(_) => {
-                self.closed_until = Some(Instant::now() + pause);
-                true
+    /// Closes for `pause` after `pause_after` failures in a row.
+    pub(crate) fn new(cache: &'static str, pause_after: u32, pause: Duration) -> Self {
+        Self { cache, pause_after, pause, state: Mutex::default() }
+    }
+
+    /// One command, if Redis is to be asked at all; `None` when it is not, or did not answer in time.
+    pub(crate) async fn ask<V: Default>(
+        &self,
+        counts: &Counts,
+        patience: Duration,
+        command: impl Future<Output = Result<V, RedisError>>,
+    ) -> Option<V> {
+        if patience.is_zero() || !self.admit() {
+            return None;
+        }
+        match timeout(patience, command).await {
+            Ok(Ok(value)) => {
+                self.succeeded();
+                Some(value)
+            }
+            // The server itself says no, say to a key that holds something else than a text: it is well, and the value
+            // counts as missing.
+            Ok(Err(error)) if error.code().is_some() => {
+                counts.add(Event::Error);
+                self.succeeded();
+                Some(V::default())
+            }
+            Ok(Err(_)) | Err(_) => {
+                counts.add(Event::Error);
+                self.failed();
+                None
             }
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed_until.is_some()
+        self.state().closed_until.is_some()
     }
 
-    /// True when Redis is back.
-    pub(crate) fn succeeded(&mut self) -> bool {
-        self.failures = 0;
-        self.closed_until.take().is_some()
-    }
-
-    /// True when Redis is given up on.
-    pub(crate) fn failed(&mut self, pause_after: u32, pause: Duration) -> bool {
-        self.failures = self.failures.saturating_add(1);
-        let give_up = self.failures >= pause_after;
-        let was_open = self.closed_until.is_none();
-        if give_up {
-            self.closed_until = Some(Instant::now() + pause);
+    fn admit(&self) -> bool {
+        let mut state = self.state();
+        match state.closed_until {
+            None => true,
+            Some(until) if Instant::now() < until => false,
+            // This caller tries alone. If it is cancelled, another one does after a further pause.
+            Some(_) => {
+                state.closed_until = Some(Instant::now() + self.pause);
+                true
+            }
         }
-        give_up && was_open
+    }
+
+    fn succeeded(&self) {
+        let mut state = self.state();
+        state.failures = 0;
+        if state.closed_until.take().is_some() {
+            tracing::info!(cache = self.cache, "Redis answers again");
+        }
+    }
+
+    fn failed(&self) {
+        let mut state = self.state();
+        state.failures = state.failures.saturating_add(1);
+        if state.failures < self.pause_after {
+            return;
+        }
+        if state.closed_until.replace(Instant::now() + self.pause).is_none() {
+            tracing::warn!(cache = self.cache, "Redis does not answer and is left alone");
+        }
+    }
+
+    /// Nothing that can panic runs under this lock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,27 +115,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn after_three_failures_redis_is_left_alone_and_then_one_caller_tries() {
-        let mut gate = Gate::default();
-        assert!(!gate.failed(3, PAUSE) && !gate.failed(3, PAUSE));
-        assert!(gate.admit(PAUSE), "two failures are not enough");
-        assert!(gate.failed(3, PAUSE));
-        assert!(!gate.admit(PAUSE));
+        let gate = Gate::new("test", 3, PAUSE);
+        gate.failed();
+        gate.failed();
+        assert!(gate.admit(), "two failures are not enough");
+        gate.failed();
+        assert!(!gate.admit() && gate.is_closed());
         tokio::time::advance(PAUSE).await;
-        assert!(gate.admit(PAUSE), "the one that tries");
-        assert!(!gate.admit(PAUSE), "the others go on without");
-        assert!(gate.succeeded());
-        assert!(gate.admit(PAUSE));
-        assert!(!gate.failed(3, PAUSE), "a success forgets the failures before it");
+        assert!(gate.admit(), "the one that tries");
+        assert!(!gate.admit(), "the others go on without");
+        gate.succeeded();
+        assert!(gate.admit() && !gate.is_closed());
+        gate.failed();
+        assert!(gate.admit(), "a success forgets the failures before it");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_was_cancelled_is_repeated_after_a_further_pause() {
-        let mut gate = Gate::default();
-        gate.failed(1, PAUSE);
+    async fn a_try_that_fails_or_is_cancelled_is_repeated_after_a_further_pause() {
+        let gate = Gate::new("test", 1, PAUSE);
+        gate.failed();
         tokio::time::advance(PAUSE).await;
-        assert!(gate.admit(PAUSE));
-        assert!(!gate.admit(PAUSE));
+        assert!(gate.admit(), "a try that will be cancelled");
+        assert!(!gate.admit());
         tokio::time::advance(PAUSE).await;
-        assert!(gate.admit(PAUSE));
+        assert!(gate.admit());
+        gate.failed();
+        assert!(!gate.admit());
+        tokio::time::advance(PAUSE).await;
+        assert!(gate.admit());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_does_not_even_begin_and_a_silent_server_costs_the_patience() {
+        let (gate, counts) = (Gate::new("test", 1, PAUSE), Counts::new("test"));
+        let patience = Duration::from_millis(50);
+        let started = Instant::now();
+        assert_eq!(gate.ask(&counts, patience, std::future::pending::<Result<(), _>>()).await, None);
+        assert_eq!(started.elapsed(), patience);
+        let begun = async { panic!("the command was begun") };
+        assert_eq!(gate.ask::<()>(&counts, patience, begun).await, None);
+        assert_eq!(counts.snapshot(gate.is_closed(), 0).errors, 1);
     }
 }

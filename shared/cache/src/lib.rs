@@ -1,7 +1,7 @@
 //! What Redis makes faster and nothing depends on. This crate alone knows redis.
 //!
 //! Reading order: [`connection`] (a connection that waits for nobody) · [`single_flight`] · [`cache_aside`], with
-//! `gate` (whether Redis is asked at all).
+//! `gate` (whether Redis is asked at all) and `counts`.
 
 pub mod cache_aside;
 pub mod connection;

@@ -1,5 +1,7 @@
 //! The cache against a real Redis: one that works, and ones that are killed, stopped and started again.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
 use std::{
     sync::{
         Arc,

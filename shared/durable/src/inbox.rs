@@ -49,17 +49,25 @@ pub async fn prune(pool: &PgPool, retention: Duration, limit: i64) -> sqlx::Resu
     Ok(deleted.rows_affected())
 }
 
-/// A job for every service that consumes: prunes by and by until `stop`. Replicas may do it at once.
-pub async fn keep_pruned(pool: PgPool, stop: CancellationToken) {
+/// A job for every service that consumes: prunes what is older than `retention` by and by until `stop`. Replicas may do
+/// it at once.
+pub async fn keep_pruned(pool: PgPool, retention: Duration, stop: CancellationToken) {
     const INTERVAL: Duration = Duration::from_secs(60);
-    const LIMIT: i64 = 10_000;
+    // One short transaction, however much there is.
+    const LIMIT: u64 = 1_000;
+    let mut pause = INTERVAL;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
+            () = tokio::time::sleep(pause) => {}
         }
-        if let Err(error) = prune(&pool, RETENTION, LIMIT).await {
-            tracing::warn!(%error, "the inbox cannot be pruned");
-        }
+        pause = match prune(&pool, retention, LIMIT.cast_signed()).await {
+            Ok(LIMIT) => Duration::ZERO,
+            Ok(_) => INTERVAL,
+            Err(error) => {
+                tracing::warn!(%error, "the inbox cannot be pruned");
+                INTERVAL
+            }
+        };
     }
 }

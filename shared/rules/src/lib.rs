@@ -7,7 +7,7 @@ mod millis;
 mod schema;
 mod validate;
 
-pub use schema::{Database, Downstream, Downstreams, Idempotency, Messaging, Network, Recover, Route, Rules};
+pub use schema::{Cache, Database, Downstream, Downstreams, Idempotency, Messaging, Network, Recover, Route, Rules};
 pub use validate::Invalid;
 
 /// Where the rules in force came from.

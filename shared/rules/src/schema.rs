@@ -24,6 +24,7 @@ pub struct Rules {
     pub recover: Recover,
     pub messaging: Messaging,
     pub database: Database,
+    pub cache: Cache,
 }
 
 impl Default for Rules {
@@ -41,6 +42,7 @@ impl Default for Rules {
             recover: Recover::default(),
             messaging: Messaging::default(),
             database: Database::default(),
+            cache: Cache::default(),
         }
     }
 }
@@ -232,5 +234,28 @@ pub struct Database {
 impl Default for Database {
     fn default() -> Self {
         Self { pool: None, acquire_timeout: ms(500), lock_timeout: ms(200), statement_timeout: ms(2_000) }
+    }
+}
+
+/// What is kept in Redis only to be faster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cache {
+    /// What one request waits for Redis at most, reading and writing together.
+    #[serde(rename = "patience_ms", with = "millis")]
+    pub patience: Duration,
+    /// How long a value is used without asking its source.
+    #[serde(rename = "fresh_ms", with = "millis")]
+    pub fresh: Duration,
+    /// How long after that it may still stand in for a source that fails.
+    #[serde(rename = "keep_stale_ms", with = "millis")]
+    pub keep_stale: Duration,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        // A round trip takes under a millisecond; at 50 ms it is no cache any more. Half a minute takes most of the
+        // load off the source and is not noticed; ten minutes outlast a restart of it.
+        Self { patience: ms(50), fresh: ms(30_000), keep_stale: ms(600_000) }
     }
 }

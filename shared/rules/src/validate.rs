@@ -58,6 +58,8 @@ fn positive(rules: &Rules, found: &mut Vec<Invalid>) {
     check("database.acquire_timeout_ms".into(), rules.database.acquire_timeout);
     check("database.lock_timeout_ms".into(), rules.database.lock_timeout);
     check("database.statement_timeout_ms".into(), rules.database.statement_timeout);
+    check("cache.patience_ms".into(), rules.cache.patience);
+    check("cache.fresh_ms".into(), rules.cache.fresh);
 }
 
 /// Each hop outlasts what it waits for, by the reserve at least: order > payment > provider.

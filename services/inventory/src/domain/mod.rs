@@ -2,8 +2,6 @@
 
 mod level;
 mod reservation;
-mod sku;
 
 pub use level::{Level, Movement};
 pub use reservation::{Command, Decision, Refusal, decide};
-pub use sku::{NotASku, Sku};

@@ -8,12 +8,13 @@ use chassis::{
 use contracts::{
     inventory::{Restock, StockLevel},
     order::Page,
+    validate::Code,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Api;
-use crate::{Error, domain::Sku, store::stock, workflow};
+use crate::{Error, store::stock, workflow};
 
 const DEFAULT_LIMIT: i64 = 50;
 const MAX_LIMIT: i64 = 200;
@@ -65,7 +66,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     api: web::Data<Api>,
     context: RequestContext,
-    sku: PathId<Sku>,
+    sku: PathId<Code>,
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let reading = async move {
@@ -86,7 +87,7 @@ pub(super) async fn show(
 pub(super) async fn restock(
     api: web::Data<Api>,
     context: RequestContext,
-    sku: PathId<Sku>,
+    sku: PathId<Code>,
     body: Body<Restock>,
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
@@ -101,7 +102,7 @@ fn read_limit(text: Option<&str>) -> Result<i64, Error> {
 }
 
 /// The last SKU of the page before, in a form that nobody is tempted to compose.
-fn read_cursor(text: &str) -> Result<Sku, Error> {
+fn read_cursor(text: &str) -> Result<Code, Error> {
     let sku = hex::decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok()).and_then(|sku| sku.parse().ok());
     sku.ok_or(Error::BadQuery { field: "cursor", detail: "is no cursor of this list" })
 }

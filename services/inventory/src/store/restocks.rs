@@ -1,8 +1,9 @@
 //! Deliveries by reference.
 
+use contracts::validate::Code;
 use sqlx::PgConnection;
 
-use crate::{Error, domain::Sku};
+use crate::Error;
 
 /// What became of writing a delivery down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub enum Noted {
     Other,
 }
 
-pub async fn note(conn: &mut PgConnection, reference: &str, sku: &Sku, quantity: i64) -> Result<Noted, Error> {
+pub async fn note(conn: &mut PgConnection, reference: &str, sku: &Code, quantity: i64) -> Result<Noted, Error> {
     let inserted = sqlx::query(
         "insert into restocks (reference, sku, quantity) values ($1, $2, $3)
          on conflict on constraint restocks_pkey do nothing",

@@ -1,13 +1,10 @@
 //! Stock. Whoever touches several rows locks them in the order of their SKUs, so that no two wait for each other.
 
-use contracts::{OrderId, inventory::StockLevel, order::ItemRequest};
+use contracts::{OrderId, inventory::StockLevel, order::ItemRequest, validate::Code};
 use sqlx::{FromRow, PgConnection};
 
 use super::currency;
-use crate::{
-    Error,
-    domain::{Movement, Sku},
-};
+use crate::{Error, domain::Movement};
 
 /// A product that was asked for, as it was found.
 #[derive(Debug, FromRow)]
@@ -89,7 +86,7 @@ pub async fn shift(conn: &mut PgConnection, order: OrderId, movement: Movement) 
 }
 
 /// New goods. False: there is no such product.
-pub async fn add(conn: &mut PgConnection, sku: &Sku, units: i64) -> Result<bool, Error> {
+pub async fn add(conn: &mut PgConnection, sku: &Code, units: i64) -> Result<bool, Error> {
     let updated = sqlx::query("update stock set on_hand = on_hand + $2, received = received + $2 where sku = $1")
         .bind(sku.as_str())
         .bind(units)
@@ -98,7 +95,7 @@ pub async fn add(conn: &mut PgConnection, sku: &Sku, units: i64) -> Result<bool,
     Ok(updated.rows_affected() == 1)
 }
 
-pub async fn level(conn: &mut PgConnection, sku: &Sku) -> Result<Option<StockLevel>, Error> {
+pub async fn level(conn: &mut PgConnection, sku: &Code) -> Result<Option<StockLevel>, Error> {
     let row: Option<Row> = sqlx::query_as(
         "select s.sku, p.name, p.unit_price_minor, p.currency, s.on_hand, s.reserved
            from stock s join products p on p.sku = s.sku
@@ -111,7 +108,7 @@ pub async fn level(conn: &mut PgConnection, sku: &Sku) -> Result<Option<StockLev
 }
 
 /// At most `limit` products by SKU, from the first one behind `after`.
-pub async fn page(conn: &mut PgConnection, after: Option<&Sku>, limit: i64) -> Result<Vec<StockLevel>, Error> {
+pub async fn page(conn: &mut PgConnection, after: Option<&Code>, limit: i64) -> Result<Vec<StockLevel>, Error> {
     let rows: Vec<Row> = sqlx::query_as(
         "select s.sku, p.name, p.unit_price_minor, p.currency, s.on_hand, s.reserved
            from stock s join products p on p.sku = s.sku
@@ -120,7 +117,7 @@ pub async fn page(conn: &mut PgConnection, after: Option<&Sku>, limit: i64) -> R
           limit $2",
     )
     // The empty text sorts before every SKU.
-    .bind(after.map_or("", Sku::as_str))
+    .bind(after.map_or("", Code::as_str))
     .bind(limit)
     .fetch_all(conn)
     .await?;

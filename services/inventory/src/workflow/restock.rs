@@ -1,12 +1,14 @@
 //! New goods, once for each reference.
 
-use contracts::inventory::{Restock, StockLevel};
+use contracts::{
+    inventory::{Restock, StockLevel},
+    validate::Code,
+};
 use durable::Database;
 use resilience::Deadline;
 
 use crate::{
     Error,
-    domain::Sku,
     store::{
         restocks::{self, Noted},
         stock,
@@ -17,7 +19,7 @@ use crate::{
 pub async fn restock(
     database: &Database,
     deadline: Deadline,
-    sku: &Sku,
+    sku: &Code,
     delivery: &Restock,
 ) -> Result<StockLevel, Error> {
     let mut tx = database.begin(deadline).await?;

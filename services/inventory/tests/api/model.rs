@@ -11,10 +11,11 @@ use contracts::{
         Restock,
     },
     order::{ItemRequest, OrderItem},
+    validate::Code,
 };
 use inventory::{
     Error,
-    domain::{Command, Decision, Level, Movement, Sku, decide},
+    domain::{Command, Decision, Level, Movement, decide},
     workflow,
 };
 use proptest::{
@@ -185,7 +186,7 @@ async fn run(shop: &Shop, model: &Model, step: &Step, reference: &str) -> bool {
             workflow::settle_once(&shop.database, deadline, model.orders[*order].0, Command::Release).await.map(drop)
         }
         Step::Restock(sku, quantity) => {
-            let sku: Sku = SKUS[*sku].parse().unwrap();
+            let sku: Code = SKUS[*sku].parse().unwrap();
             let delivery = Restock { quantity: *quantity, reference: reference.to_owned() };
             workflow::restock(&shop.database, deadline, &sku, &delivery).await.map(drop)
         }

@@ -65,8 +65,9 @@ impl Payments {
                     tx.commit().await?;
                     return Ok(None);
                 }
-                // Somebody else was there first: decide again, on what they left.
-                attempts::load(&mut tx, known.id).await
+                // Somebody else was there first: decide again, on what they left. Rows are never deleted.
+                let current = attempts::load(&mut tx, known.id).await?;
+                current.map(Some).ok_or(StorageError::Bug(sqlx::Error::RowNotFound))
             };
             match step.await {
                 Ok(None) => {

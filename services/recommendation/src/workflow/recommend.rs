@@ -23,8 +23,6 @@ use crate::{
 pub const MAX_LIMIT: usize = 50;
 /// Candidates cached for a product: enough for the longest answer after what a user owns has been left out.
 pub const CANDIDATES: i64 = 70;
-/// Old enough to take most of the load off the database, young enough that nobody notices.
-const FRESH_FOR: Duration = Duration::from_secs(30);
 /// What "no product" is called in the cache. No SKU has a space.
 const ANY: &str = "any product";
 
@@ -44,6 +42,8 @@ pub struct Unavailable;
 pub struct Recommender {
     pub database: Database,
     pub cache: Cache<Vec<Recommended>, Unavailable>,
+    /// How long candidates are used without asking the database.
+    pub fresh: Duration,
     /// Kept back of every deadline, once for the fallback and once for the answer's way back.
     pub reserve: Duration,
 }
@@ -73,7 +73,7 @@ impl Recommender {
     /// The candidates for `sku`, and where they come from.
     async fn known(&self, sku: Option<&str>, deadline: Deadline) -> Option<(Source, Vec<Recommended>)> {
         let load = || self.load(sku, self.before(deadline, 2));
-        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), FRESH_FOR, load);
+        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), self.fresh, load);
         // Who waits for another caller's load may have less time than that one.
         let cached = timeout_at(self.before(deadline, 1).instant(), looking).await.ok()?.ok()?;
         let source = match cached.freshness {

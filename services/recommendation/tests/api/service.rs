@@ -26,6 +26,13 @@ pub struct Service {
     pub test_database: TestDatabase,
 }
 
+/// Nothing here is about being fast, and a test machine is slow without being broken.
+const PATIENT: &str = r#"
+    route."GET /v1/recommendations".timeout_ms = 10000
+    database.acquire_timeout_ms = 5000
+    cache.patience_ms = 2000
+"#;
+
 /// Where nothing listens.
 pub fn nowhere() -> String {
     testkit::stub::refusing_url().replace("http://", "")
@@ -46,9 +53,7 @@ impl Service {
             redis_key_prefix: key_prefix(),
         };
         let key_prefix = config.redis_key_prefix.clone();
-        // Nothing here is about being fast, and a test machine is slow without being broken.
-        let patient = "[route.\"GET /v1/recommendations\"]\ntimeout_ms = 10000\n[database]\nacquire_timeout_ms = 5000";
-        let rules = Rules::from_toml(patient).unwrap();
+        let rules = Rules::from_toml(PATIENT).unwrap();
         let build = |wiring, lifecycle| app::build(config, wiring, lifecycle);
         let app = TestApp::start(Name::Recommendation, rules, build).await;
         let database = test_database.connect().await;

@@ -1,0 +1,75 @@
+//! Puts coupon together; nothing is constructed anywhere else.
+
+use std::{sync::Arc, time::Duration};
+
+use ::events::{Consumer, ConsumerConfig};
+use anyhow::Context;
+use chassis::{App, Lifecycle, Wiring};
+use contracts::topic::ORDERS;
+use durable::{Database, database::DatabaseConfig, inbox};
+use rules::Rules;
+use serde_json::json;
+use sqlx::migrate::Migrator;
+use utoipa::OpenApi;
+
+use crate::{
+    Config, events, http,
+    http::{Api, openapi::Document},
+    jobs, seed,
+};
+
+/// Coupon's own tables; versions from 100.
+pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/coupon");
+
+/// How long a start waits for the database: longer than a server takes that was started at the same moment.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
+    let rules = &wiring.rules.rules;
+    let database = Database::connect(&database_config(config.database_url, rules), PATIENCE)
+        .await
+        .context("no database at DATABASE_URL")?;
+    database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
+    if wiring.dev {
+        let added = seed::seed(&database).await.context("the seed data cannot be added")?;
+        tracing::info!(added, "seeded");
+    }
+
+    let handler = events::Orders { database: database.clone() };
+    let consumer = Consumer::new(config.kafka, events::GROUP, &[ORDERS], handler, ConsumerConfig::default());
+    lifecycle.spawn_background("orders consumer", |stop| async move {
+        if let Err(error) = consumer.run(stop).await {
+            tracing::error!(%error, "the consumer of orders cannot run");
+        }
+    });
+    lifecycle.spawn_background("gauges", |stop| jobs::gauges(database.clone(), stop));
+    let retention = rules.messaging.inbox_retention;
+    lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
+
+    let (ready, state, close) = (database.clone(), database.clone(), database.clone());
+    Ok(App {
+        routes: http::routes(Api { database, lifecycle }),
+        openapi: Document::openapi(),
+        ready: Arc::new(move || {
+            let database = ready.clone();
+            Box::pin(async move { database.ping().await.map_err(|error| error.to_string()) })
+        }),
+        state: Arc::new(move || {
+            let (connections, idle) = state.connections();
+            json!({"database": {"connections": connections, "idle": idle}})
+        }),
+        close: Box::pin(async move { close.close().await }),
+    })
+}
+
+fn database_config(url: String, rules: &Rules) -> DatabaseConfig {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let by_cores = u32::try_from(2 * cores + 1).unwrap_or(u32::MAX);
+    DatabaseConfig {
+        url,
+        connections: rules.database.pool.map_or(by_cores, std::num::NonZeroU32::get),
+        acquire_timeout: rules.database.acquire_timeout,
+        lock_timeout: rules.database.lock_timeout,
+        statement_timeout: rules.database.statement_timeout,
+    }
+}

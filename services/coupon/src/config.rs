@@ -1,0 +1,26 @@
+//! The wiring that is coupon's own.
+
+use ::events::KafkaConfig;
+use chassis::{ConfigError, Env};
+use contracts::Service;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `DATABASE_URL`: coupon's own database; by default the one that a local system has.
+    pub database_url: String,
+    /// `KAFKA_BOOTSTRAP` (`host:port`, several separated by commas; by default the local broker) and
+    /// `KAFKA_TOPIC_PREFIX` (put before every topic and group; empty unless several systems share one Kafka).
+    pub kafka: KafkaConfig,
+}
+
+impl Config {
+    pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
+        let local = "postgres://postgres@127.0.0.1:15432/coupon".to_owned();
+        let mut kafka = KafkaConfig::new(
+            env.get("KAFKA_BOOTSTRAP").unwrap_or_else(|| "127.0.0.1:19092".to_owned()),
+            Service::Coupon.as_str(),
+        );
+        kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
+        Ok(Self { database_url: env.get("DATABASE_URL").unwrap_or(local), kafka })
+    }
+}

@@ -1,0 +1,5 @@
+//! What other services say that concerns coupons.
+
+mod orders;
+
+pub use orders::{GROUP, Orders};

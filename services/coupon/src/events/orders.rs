@@ -1,0 +1,82 @@
+//! Orders that were confirmed, and orders that died.
+//!
+//! An order can be confirmed with a coupon that was never redeemed here: this service gave no answer then, the order
+//! went on at full price, and its discount is settled on another path. Such a confirmation has no effect, and is no
+//! error.
+
+use std::time::Duration;
+
+use contracts::{
+    Event, OrderId,
+    event::{EventData, OrderCancelled, OrderConfirmed, OrderRejected},
+};
+use durable::{Database, inbox};
+use events::{HandleError, Handler, Outcome};
+use resilience::Deadline;
+
+use crate::{
+    Error,
+    domain::{Command, Refusal},
+    workflow,
+};
+
+/// The consumer group, and coupon's name in its inbox.
+pub const GROUP: &str = "coupon";
+
+/// Far above one short transaction, far below what would hold up a shutdown.
+const LIMIT: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone)]
+pub struct Orders {
+    pub database: Database,
+}
+
+impl Handler for Orders {
+    async fn handle(&self, event: &Event) -> Result<Outcome, HandleError> {
+        let Some((order, command)) = read(event)? else { return Ok(Outcome::Ignored) };
+        self.apply(event, order, command).await.map_err(HandleError::transient)
+    }
+}
+
+impl Orders {
+    /// The inbox row and the effect, in one transaction.
+    async fn apply(&self, event: &Event, order: OrderId, command: Command<'_>) -> Result<Outcome, Error> {
+        let mut tx = self.database.begin(Deadline::after(LIMIT)).await?;
+        if !inbox::first_delivery(&mut tx, GROUP, event.id).await? {
+            return Ok(Outcome::Duplicate);
+        }
+        match workflow::settle(&mut tx, order, command).await {
+            Ok(redemption) => {
+                let state = redemption.state.as_str();
+                tracing::info!(order_id = %order, kind = event.kind, state, "redemption settled");
+            }
+            Err(Error::Redemption { refusal: Refusal::NeverHeld, .. }) => {
+                tracing::info!(order_id = %order, kind = event.kind, "nothing was redeemed here");
+            }
+            Err(error) => return Err(error),
+        }
+        tx.commit().await?;
+        Ok(Outcome::Applied)
+    }
+}
+
+fn read(event: &Event) -> Result<Option<(OrderId, Command<'static>)>, HandleError> {
+    Ok(match event.kind.as_str() {
+        OrderConfirmed::TYPE => {
+            let confirmed = decode::<OrderConfirmed>(event)?;
+            confirmed.coupon_code.map(|_| (confirmed.order_id, Command::Commit))
+        }
+        OrderRejected::TYPE => Some((decode::<OrderRejected>(event)?.order_id, Command::Release)),
+        OrderCancelled::TYPE => Some((decode::<OrderCancelled>(event)?.order_id, Command::Release)),
+        _ => None,
+    })
+}
+
+fn decode<D: EventData>(event: &Event) -> Result<D, HandleError> {
+    let refused = |reason: String| HandleError::Refused(format!("{}: {reason}", D::TYPE));
+    match event.decode::<D>() {
+        Some(Ok(data)) => Ok(data),
+        Some(Err(error)) => Err(refused(error.to_string())),
+        None => Err(refused(format!("the type is {}", event.kind))),
+    }
+}

@@ -1,0 +1,60 @@
+//! The API: extract, hand over to the workflow on the main runtime, render.
+
+mod coupons;
+pub mod openapi;
+mod redemptions;
+
+use std::sync::Arc;
+
+use actix_web::{middleware::from_fn, web};
+use chassis::{ApiProblem, Lifecycle, auth, problem, server::Routes};
+use durable::Database;
+
+use crate::Error;
+
+/// What handlers need; one a process.
+#[derive(Clone)]
+pub struct Api {
+    pub database: Database,
+    pub lifecycle: Lifecycle,
+}
+
+impl Api {
+    /// Runs `work` on the main runtime, where the pool's connections live, to its end even when the client leaves.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, ApiProblem> {
+        match self.lifecycle.run(work).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(problem::internal().into()),
+        }
+    }
+}
+
+#[must_use]
+pub fn routes(api: Api) -> Routes {
+    let api = web::Data::new(api);
+    Arc::new(move |config| {
+        let scope = web::scope("/v1")
+            .wrap(from_fn(auth::require_caller))
+            .service(
+                web::resource("/redemptions/{order_id}")
+                    .put(redemptions::redeem)
+                    .get(redemptions::show)
+                    .default_service(problem::only("GET, PUT")),
+            )
+            .service(
+                web::resource("/redemptions/{order_id}/commit")
+                    .post(redemptions::commit)
+                    .default_service(problem::only("POST")),
+            )
+            .service(
+                web::resource("/redemptions/{order_id}/release")
+                    .post(redemptions::release)
+                    .default_service(problem::only("POST")),
+            )
+            .service(web::resource("/coupons/{code}").get(coupons::show).default_service(problem::only("GET")));
+        config.app_data(api.clone()).service(scope);
+    })
+}

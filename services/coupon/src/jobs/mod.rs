@@ -1,0 +1,5 @@
+//! What runs beside requests and events.
+
+mod gauges;
+
+pub use gauges::gauges;
