@@ -60,6 +60,9 @@ pub enum Command {
         #[arg(long, value_name = "N", value_parser = port_base)]
         port_base: Option<u16>,
     },
+    /// Look after rules files.
+    #[command(subcommand)]
+    Rules(Rules),
     /// Format, lints and all tests, on a private PostgreSQL and Redis.
     Test {
         /// Leave out the end-to-end test and real Kafka.
@@ -76,6 +79,12 @@ pub enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Rules {
+    /// Say everything that is wrong with a rules file. Exit code 0: it is valid, 1: it is not.
+    Check { file: PathBuf },
 }
 
 #[derive(Debug, Clone, Args)]

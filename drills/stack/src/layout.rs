@@ -99,6 +99,11 @@ impl Layout {
         self.dir.join("lock")
     }
 
+    /// Where a service keeps the last rules that were in force.
+    pub fn last_rules(&self, service: &str, replica: u16) -> PathBuf {
+        self.dir.join("rules").join(format!("{service}-{replica}.toml"))
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.dir.join("logs")
     }

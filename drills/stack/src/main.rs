@@ -20,6 +20,7 @@ mod probe;
 mod process;
 mod redis;
 mod roster;
+mod rules_check;
 mod say;
 mod state;
 mod status;
@@ -35,7 +36,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, error::ErrorKind};
 
 use crate::{
-    args::{Cli, Command, Target},
+    args::{Cli, Command, Rules, Target},
     layout::Checkout,
     say::say,
 };
@@ -61,10 +62,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<ExitCode> {
-    // Needs no checkout: containers print tokens too.
-    if let Command::Token(wanted) = &command {
-        say!("{}", token::mint(wanted)?);
-        return Ok(ExitCode::SUCCESS);
+    // What needs no checkout: containers print tokens too, and a rules file may lie anywhere.
+    match &command {
+        Command::Token(wanted) => {
+            say!("{}", token::mint(wanted)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Rules(Rules::Check { file }) => return rules_check::run(file),
+        _ => {}
     }
     let checkout = Checkout::find()?;
     match command {
@@ -80,7 +85,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Logs { service, follow, lines, port_base } => {
             logs::run(&checkout, port_base, service.as_ref(), lines, follow).await?;
         }
-        Command::Token(_) => {}
+        Command::Token(_) | Command::Rules(_) => {}
         Command::Restart { name, kill, port_base } => restart(&checkout, port_base, &name, kill).await?,
         Command::Test { .. } => bail!("the tests are run by the script: ./dev test"),
         Command::WithStores { dir, command } => return with_stores::run(&checkout, &dir, &command).await,

@@ -167,6 +167,9 @@ fn wiring(layout: &Layout, stores: &Stores, service: Service, k: u16) -> Vec<(&'
         ("INTERNAL_TOKENS", callers.join(",")),
         ("WEBHOOK_SECRETS", dev_secrets::WEBHOOK_SECRET.to_owned()),
     ];
+    if env::var_os("RULES_LAST_KNOWN_GOOD").is_none() {
+        env.push(("RULES_LAST_KNOWN_GOOD", layout.last_rules(service.as_str(), k).display().to_string()));
+    }
     // The rest of the caller's environment goes through, LOG_LEVEL for example.
     if env::var_os("LOG_FORMAT").is_none() {
         env.push(("LOG_FORMAT", "json".to_owned()));

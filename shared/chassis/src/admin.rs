@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use actix_web::{HttpResponse, web};
 use contracts::Service;
-use rules::Origin;
+use rules::{Origin, RulesHandle};
 use serde_json::{Value, json};
 
 use crate::{Lifecycle, problem, telemetry};
@@ -20,8 +20,7 @@ pub struct Admin {
     pub service: Service,
     pub instance: String,
     pub lifecycle: Lifecycle,
-    pub rules_version: i64,
-    pub rules_origin: Origin,
+    pub rules: RulesHandle,
     pub ready: ReadyCheck,
     pub state: StateView,
     pub openapi: Value,
@@ -66,19 +65,25 @@ async fn readyz(admin: web::Data<Admin>) -> HttpResponse {
 
 async fn metrics_text(admin: web::Data<Admin>) -> HttpResponse {
     metrics::gauge!("http_inflight_requests").set(admin.lifecycle.in_flight() as f64);
-    metrics::gauge!("stability_rules_version").set(admin.rules_version as f64);
+    let in_force = admin.rules.in_force();
+    metrics::gauge!("stability_rules_version").set(in_force.rules.version as f64);
+    for origin in [Origin::Console, Origin::LastKnownGood, Origin::File, Origin::Default] {
+        let here = f64::from(u8::from(origin == in_force.origin));
+        metrics::gauge!("stability_rules_origin", "origin" => origin.as_str()).set(here);
+    }
     HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(telemetry::metrics().render())
 }
 
 async fn internal_state(admin: web::Data<Admin>) -> HttpResponse {
     let state = (admin.state)();
+    let in_force = admin.rules.in_force();
     HttpResponse::Ok().json(json!({
         "service": admin.service,
         "instance": admin.instance,
         "build": env!("CARGO_PKG_VERSION"),
         "ready": admin.lifecycle.is_ready(),
         "in_flight": admin.lifecycle.in_flight(),
-        "rules": {"version": admin.rules_version, "origin": admin.rules_origin},
+        "rules": {"version": in_force.rules.version, "origin": in_force.origin},
         "state": state,
     }))
 }

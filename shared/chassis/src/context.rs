@@ -22,7 +22,7 @@ use actix_web::{
 use contracts::{Problem, ProblemType, Service, headers, trace::TraceContext};
 use futures_util::FutureExt;
 use resilience::Deadline;
-use rules::Rules;
+use rules::{Rules, RulesHandle};
 use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -69,7 +69,7 @@ impl FromRequest for RequestContext {
 /// What the middleware needs to know of the application; one a process.
 pub struct Shared {
     pub service: Service,
-    pub rules: Arc<Rules>,
+    pub rules: RulesHandle,
     pub lifecycle: Lifecycle,
 }
 
@@ -95,7 +95,7 @@ pub async fn observe<B: MessageBody + 'static>(
     );
 
     let outcome = async {
-        let deadline = deadline(&request, &shared.rules, method, route.as_deref())?;
+        let deadline = deadline(&request, &shared.rules.current(), method, route.as_deref())?;
         let retry_budget = retry_budget(&request)?;
         request.extensions_mut().insert(RequestContext {
             request_id: request_id.clone(),

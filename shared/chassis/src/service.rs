@@ -12,7 +12,6 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
@@ -116,24 +115,38 @@ impl Running {
 pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, app: App) -> io::Result<Running> {
     let shared = web::Data::new(Shared {
         service: wiring.service,
-        rules: Arc::new(wiring.rules.rules.clone()),
+        rules: wiring.rules.handle.clone(),
         lifecycle: lifecycle.clone(),
     });
     let admin = Admin {
         service: wiring.service,
         instance: wiring.instance.clone(),
         lifecycle: lifecycle.clone(),
-        rules_version: wiring.rules.rules.version,
-        rules_origin: wiring.rules.origin,
+        rules: wiring.rules.handle.clone(),
         ready: app.ready,
         state: app.state,
         openapi: serde_json::to_value(app.openapi).map_err(io::Error::other)?,
     };
     telemetry::metrics();
+    refuse_unruled(&admin.openapi)?;
+    wiring.rules.watch(&lifecycle);
     let credentials = web::Data::new(wiring.credentials.clone());
     let listeners = server::listen(wiring.api_addr, wiring.admin_addr, app.routes, shared, credentials, admin)?;
     lifecycle.set_ready();
     Ok(Running { lifecycle, listeners, drain_notice: wiring.drain_notice, close: app.close })
+}
+
+/// Refuses to serve a route that no rule can name: it would be unguarded, and nobody would notice.
+fn refuse_unruled(openapi: &serde_json::Value) -> io::Result<()> {
+    const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+    let paths = openapi["paths"].as_object().into_iter().flatten();
+    let methods = paths.flat_map(|(path, item)| item.as_object().into_iter().flatten().map(move |(m, _)| (m, path)));
+    let methods = methods.filter(|(method, _)| METHODS.contains(&method.as_str()));
+    let mut names = methods.map(|(method, path)| format!("{} {path}", method.to_uppercase()));
+    match names.find(|name| !rules::ROUTES.contains(&name.as_str())) {
+        Some(name) => Err(io::Error::other(format!("`{name}` is missing in rules::ROUTES"))),
+        None => Ok(()),
+    }
 }
 
 /// `main` of a service: `configure` reads its own variables, `build` makes it from them.

@@ -7,11 +7,12 @@ use chassis::{
     App, Env, Lifecycle, Wiring,
     auth::{self, Claims, Scope},
     dev_secrets,
+    rules_file::LoadedRules,
     service::{self, Running},
 };
 use contracts::{Service, UserId};
 use reqwest::{Client, RequestBuilder};
-use rules::Rules;
+use rules::{Origin, Rules};
 use tokio::runtime::Handle;
 
 /// A running service and a client for it.
@@ -73,7 +74,7 @@ pub fn wiring(service: Service, rules: Rules) -> Wiring {
     let variables = [("APP_ENV", "dev"), ("API_ADDR", any_port.as_str()), ("ADMIN_ADDR", any_port.as_str())];
     let mut env = Env::from_pairs(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let mut wiring = Wiring::from_env(service, &mut env).expect("sound wiring");
-    wiring.rules.rules = rules;
+    wiring.rules = LoadedRules::fixed(rules, Origin::Default);
     wiring
 }
 

@@ -5,4 +5,5 @@ mod checkout;
 mod half_dead;
 mod life;
 mod refusals;
+mod rules;
 mod stores;

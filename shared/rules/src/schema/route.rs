@@ -1,0 +1,127 @@
+//! Routes: how long, how many, how important.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use resilience::rate_limit::{LimiterConfig, Quota};
+use serde::{Deserialize, Serialize};
+
+use super::{KeyLimit, Rules, ms};
+use crate::millis;
+
+/// Every route that rules can name. A name that is not here would govern nothing, and nobody would notice, so it is
+/// refused; each service refuses to start with a route of its own that is missing here.
+pub const ROUTES: &[&str] = &[
+    Rules::PLACE_ORDER,
+    "GET /v1/orders",
+    "GET /v1/orders/{order_id}",
+    "GET /v1/orders/{order_id}/history",
+    "POST /v1/orders/{order_id}/cancel",
+    "GET /v1/products",
+    "GET /v1/products/{sku}",
+    "PUT /v1/reservations/{order_id}",
+    "GET /v1/reservations/{order_id}",
+    "POST /v1/reservations/{order_id}/commit",
+    "POST /v1/reservations/{order_id}/release",
+    "GET /v1/stock",
+    "GET /v1/stock/{sku}",
+    "POST /v1/stock/{sku}/restock",
+    Rules::CHARGE,
+    "GET /v1/payments/{attempt_id}",
+    "POST /v1/payments/{attempt_id}/fence",
+    "POST /v1/payments/{attempt_id}/refunds",
+    "POST /v1/webhooks/provider",
+    "PUT /v1/redemptions/{order_id}",
+    "GET /v1/redemptions/{order_id}",
+    "POST /v1/redemptions/{order_id}/commit",
+    "POST /v1/redemptions/{order_id}/release",
+    "GET /v1/coupons/{code}",
+    "GET /v1/recommendations",
+];
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Route {
+    /// The most time that a request may take, whatever its caller would wait.
+    #[serde(rename = "timeout_ms", with = "millis")]
+    pub timeout: Duration,
+    /// A request that arrives with less is refused at once: nothing useful fits into it.
+    #[serde(rename = "min_useful_budget_ms", with = "millis")]
+    pub min_useful_budget: Duration,
+    /// Requests in flight at once on this route of one instance; unset: only the service's own cap holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    /// Requests that may wait at once for something to change. They do nothing meanwhile, so they are counted apart.
+    pub max_waiting: u32,
+    /// For all callers of one instance together.
+    pub limit: LimiterConfig,
+    /// Which limit per user a user's request counts against.
+    pub key_limit: KeyLimit,
+    /// Which quota of the whole cluster it counts against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
+    /// What a request is taken for that does not say; a caller outside can lower it and not raise it.
+    pub criticality: Criticality,
+}
+
+/// Who goes first under pressure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Criticality {
+    Sheddable,
+    Critical,
+}
+
+const fn per_second(rate: f64, burst: u32) -> LimiterConfig {
+    LimiterConfig::TokenBucket(Quota::new(rate, burst))
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Self {
+            // One second holds any single statement many times over; 10 ms is about one of them and a hop.
+            timeout: ms(1_000),
+            min_useful_budget: ms(10),
+            max_in_flight: None,
+            // A few for every core: a wait costs a task and a few kilobytes, and no connection.
+            max_waiting: 100,
+            // Three times what order lets in, since it calls each of the others about once and they retry.
+            limit: per_second(1_000.0, 1_500),
+            key_limit: KeyLimit::User,
+            quota: None,
+            criticality: Criticality::Critical,
+        }
+    }
+}
+
+/// The routes whose rule is not the default.
+pub(super) fn defaults() -> BTreeMap<String, Route> {
+    // What a payment bulkhead of 40 carries at 100 ms is 400 a second; three quarters of it leave headroom. The burst
+    // is a second and a half of that, as long as a queue may be that drains within the deadline.
+    let orders = per_second(300.0, 450);
+    // A read is one statement, or one call to inventory; above this it would take the pool from the orders.
+    let reads = Route { limit: per_second(800.0, 1_200), ..Route::default() };
+    // Pages can wait, orders cannot.
+    let pages = Route { criticality: Criticality::Sheddable, ..reads.clone() };
+    // Clients ask for a pending order again and again; that must not use up what they need to place one.
+    let polled = Route { key_limit: KeyLimit::Poll, ..reads.clone() };
+    let place = Route { timeout: ms(3_000), limit: orders, quota: Some("orders".to_owned()), ..Route::default() };
+    let cancel = Route { timeout: ms(3_000), limit: orders, ..Route::default() };
+    // Payment has to outlast its provider, and to record the outcome after that.
+    // Less than 50 ms cannot hold a provider's answer, so order does not begin a charge with less.
+    let charge = Route { timeout: ms(2_000), min_useful_budget: ms(50), ..Route::default() };
+    let recommendations = Route { criticality: Criticality::Sheddable, ..Route::default() };
+    [
+        (Rules::PLACE_ORDER, place),
+        ("POST /v1/orders/{order_id}/cancel", cancel),
+        ("GET /v1/orders", reads.clone()),
+        ("GET /v1/orders/{order_id}", polled),
+        ("GET /v1/orders/{order_id}/history", reads),
+        ("GET /v1/products", pages.clone()),
+        ("GET /v1/products/{sku}", pages),
+        (Rules::CHARGE, charge),
+        ("GET /v1/recommendations", recommendations),
+    ]
+    .into_iter()
+    .map(|(name, route)| (name.to_owned(), route))
+    .collect()
+}

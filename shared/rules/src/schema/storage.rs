@@ -1,0 +1,116 @@
+//! What governs the stores and the jobs on them: keys, the recoverer, messaging, the database, the cache.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::ms;
+use crate::millis;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Idempotency {
+    /// How long one run may hold a key before another may take the order over. Well above the 3 s of the route.
+    #[serde(rename = "lease_ms", with = "millis")]
+    pub lease: Duration,
+    /// How long an outcome can be replayed.
+    #[serde(rename = "retention_ms", with = "millis")]
+    pub retention: Duration,
+}
+
+impl Default for Idempotency {
+    fn default() -> Self {
+        Self { lease: ms(10_000), retention: ms(86_400_000) }
+    }
+}
+
+/// The job that resumes orders which a crash left standing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recover {
+    #[serde(rename = "interval_ms", with = "millis")]
+    pub interval: Duration,
+    /// Orders resumed in one round, at most.
+    pub batch: NonZeroU32,
+}
+
+impl Default for Recover {
+    fn default() -> Self {
+        // A second is soon for a person and rare for the database; 50 a second outpaces any crash under our load.
+        Self { interval: ms(1_000), batch: NonZeroU32::MIN.saturating_add(49) }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Messaging {
+    /// How often the relay looks for events when nobody wakes it.
+    #[serde(rename = "relay_poll_ms", with = "millis")]
+    pub relay_poll: Duration,
+    /// How long one relay owns the outbox before a replica may take over.
+    #[serde(rename = "relay_lease_ms", with = "millis")]
+    pub relay_lease: Duration,
+    /// How long published events are kept, to be published again to a broker that lost them.
+    #[serde(rename = "outbox_retention_ms", with = "millis")]
+    pub outbox_retention: Duration,
+    /// How long applied event ids are remembered; at least as long as events can come again.
+    #[serde(rename = "inbox_retention_ms", with = "millis")]
+    pub inbox_retention: Duration,
+}
+
+impl Default for Messaging {
+    fn default() -> Self {
+        Self {
+            relay_poll: ms(75),
+            relay_lease: ms(5_000),
+            outbox_retention: ms(86_400_000),
+            inbox_retention: ms(7 * 86_400_000),
+        }
+    }
+}
+
+/// Connections to the service's own database. Pool sizes take effect at the next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Database {
+    /// Unset: twice the cores and one, what a disk-bound server can make use of.
+    pub pool: Option<NonZeroU32>,
+    /// How long a request waits for a connection before it is told that storage is unavailable.
+    #[serde(rename = "acquire_timeout_ms", with = "millis")]
+    pub acquire_timeout: Duration,
+    /// A lock that is not had by then is somebody else's trouble, and reported as such.
+    #[serde(rename = "lock_timeout_ms", with = "millis")]
+    pub lock_timeout: Duration,
+    /// The most that one statement may take, for work without a deadline of its own.
+    #[serde(rename = "statement_timeout_ms", with = "millis")]
+    pub statement_timeout: Duration,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self { pool: None, acquire_timeout: ms(500), lock_timeout: ms(200), statement_timeout: ms(2_000) }
+    }
+}
+
+/// What is kept in Redis only to be faster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cache {
+    /// What one request waits for Redis at most, reading and writing together.
+    #[serde(rename = "patience_ms", with = "millis")]
+    pub patience: Duration,
+    /// How long a value is used without asking its source.
+    #[serde(rename = "fresh_ms", with = "millis")]
+    pub fresh: Duration,
+    /// How long after that it may still stand in for a source that fails.
+    #[serde(rename = "keep_stale_ms", with = "millis")]
+    pub keep_stale: Duration,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        // A round trip takes under a millisecond; at 50 ms it is no cache any more. Half a minute takes most of the
+        // load off the source and is not noticed; ten minutes outlast a restart of it.
+        Self { patience: ms(50), fresh: ms(30_000), keep_stale: ms(600_000) }
+    }
+}
