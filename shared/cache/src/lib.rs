@@ -13,5 +13,7 @@ pub mod single_flight;
 pub use cache_aside::{Cache, CacheConfig, Cached, Freshness};
 pub use connection::{BadRedisUrl, connect_lazily};
 pub use counts::CacheSnapshot;
-pub use quota::{Authority, BadQuota, Granted, Quota, QuotaConfig, QuotaSnapshot, RateLimited, Window};
+pub use quota::{
+    Authority, BadQuota, Exceeds, Granted, Quota, QuotaConfig, QuotaSnapshot, RateLimited, Refused, Window,
+};
 pub use redis::aio::ConnectionManager;

@@ -7,13 +7,16 @@
 
 use std::{
     future::Future,
+    num::NonZeroU32,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use cache::{Authority, ConnectionManager, Quota, QuotaConfig, RateLimited, Window, connect_lazily};
+use cache::{
+    Authority, ConnectionManager, Exceeds, Granted, Quota, QuotaConfig, RateLimited, Refused, Window, connect_lazily,
+};
 use redis::{AsyncCommands, aio::ConnectionManagerConfig};
 use testkit::{
     OwnRedis, eventually,
@@ -122,12 +125,12 @@ async fn saturate(replicas: &[Quota], record: &mut Record, mut done: impl FnMut(
         let mut pause = Duration::from_millis(5);
         for replica in replicas {
             let refused: RateLimited = loop {
-                match replica.check("k", 1).await {
+                match check(replica, "k", 1).await {
                     Ok(_) => record.admitted.push(Instant::now()),
                     Err(refused) => break refused,
                 }
             };
-            pause = pause.min(refused.retry_after.unwrap());
+            pause = pause.min(refused.retry_after);
         }
         record.gap = record.gap.max(asked.elapsed());
         asked = Instant::now();
@@ -146,6 +149,15 @@ async fn saturate_for(replicas: &[Quota], record: &mut Record, time: Duration) -
 /// What `limit` a window gives in this time, rounded up.
 fn worth(limit: u32, time: Duration) -> u32 {
     (f64::from(limit) * time.as_secs_f64() / WINDOW.as_secs_f64()).ceil() as u32
+}
+
+/// For weights within the limit.
+async fn check(quota: &Quota, key: &str, weight: u32) -> Result<Granted, RateLimited> {
+    match quota.check(key, NonZeroU32::new(weight).unwrap()).await {
+        Ok(granted) => Ok(granted),
+        Err(Refused::Limited(limited)) => Err(limited),
+        Err(Refused::Exceeds(exceeds)) => panic!("{exceeds}"),
+    }
 }
 
 /// The outcome of a future that has it without waiting for anything.
@@ -205,14 +217,14 @@ async fn within_one_window_exactly_the_limit_is_admitted_and_one_round_trip_serv
         let mut open = [true; 2];
         while open.contains(&true) {
             for (replica, open) in replicas.iter().zip(&mut open) {
-                match replica.check("k", 1).await {
+                match check(replica, "k", 1).await {
                     Ok(granted) => {
                         admitted += 1;
-                        assert!(granted.remaining < 1_000 && granted.resets_in <= DAY, "{granted:?}");
+                        assert!(granted.remaining < 1_000 && granted.reset <= DAY, "{granted:?}");
                     }
                     Err(refused) => {
                         *open = false;
-                        assert!(refused.retry_after.unwrap() <= 2 * DAY, "{refused:?}");
+                        assert!(refused.retry_after <= 2 * DAY, "{refused:?}");
                         assert_eq!((refused.limit, refused.authority), (1_000, Authority::Redis));
                     }
                 }
@@ -222,9 +234,9 @@ async fn within_one_window_exactly_the_limit_is_admitted_and_one_round_trip_serv
         let trips: u64 = replicas.iter().map(|replica| replica.snapshot().round_trips).sum();
         assert!(trips <= 50, "{trips} round trips");
         let refused_before = replicas[0].snapshot();
-        assert!(replicas[0].check("k", 1).await.is_err());
+        assert!(check(&replicas[0], "k", 1).await.is_err());
         assert_eq!(replicas[0].snapshot().round_trips, refused_before.round_trips, "a refusal is remembered");
-        assert!(replicas[0].check("other", 1).await.is_ok(), "another key has a quota of its own");
+        assert!(check(&replicas[0], "other", 1).await.is_ok(), "another key has a quota of its own");
     }
 }
 
@@ -235,7 +247,7 @@ async fn a_hundred_callers_at_once_share_two_round_trips() {
     let callers: Vec<_> = (0..100)
         .map(|_| {
             let quota = quota.clone();
-            tokio::spawn(async move { quota.check("k", 1).await })
+            tokio::spawn(async move { check(&quota, "k", 1).await })
         })
         .collect();
     for caller in callers {
@@ -249,30 +261,31 @@ async fn a_hundred_callers_at_once_share_two_round_trips() {
 #[tokio::test]
 async fn a_caller_that_leaves_does_not_take_the_lease_with_it() {
     let quota = patient_quota(&endless(1_000), "a").await;
-    assert!(at_once(quota.check("k", 1)).is_none(), "gone before the answer");
-    eventually("the answer is in", || async { at_once(quota.check("k", 1)).map(Result::unwrap) }).await;
+    assert!(at_once(check(&quota, "k", 1)).is_none(), "gone before the answer");
+    eventually("the answer is in", || async { at_once(check(&quota, "k", 1)).map(Result::unwrap) }).await;
     assert_eq!(quota.snapshot().round_trips, 1);
 }
 
 #[tokio::test]
 async fn weights_count_and_one_above_the_limit_never_fits() {
     let quota = patient_quota(&endless(10), "a").await;
-    assert_eq!(quota.check("k", 11).await.unwrap_err().retry_after, None);
-    assert!(quota.check("k", 7).await.is_ok());
-    assert!(quota.check("k", 4).await.unwrap_err().retry_after.is_some());
-    assert!(quota.check("k", 3).await.is_ok(), "what a heavier request did not fit into");
-    assert!(quota.check("k", 1).await.is_err());
+    let (weight, limit) = (NonZeroU32::new(11).unwrap(), 10);
+    assert_eq!(quota.check("k", weight).await, Err(Refused::Exceeds(Exceeds { weight, limit })));
+    assert!(check(&quota, "k", 7).await.is_ok());
+    assert!(check(&quota, "k", 4).await.is_err());
+    assert!(check(&quota, "k", 3).await.is_ok(), "what a heavier request did not fit into");
+    assert!(check(&quota, "k", 1).await.is_err());
 }
 
 #[tokio::test]
 async fn the_callers_clock_refills_nothing() {
     let quota = patient_quota(&endless(10), "a").await;
-    assert!(quota.check("k", 10).await.is_ok());
+    assert!(check(&quota, "k", 10).await.is_ok());
     let trips = quota.snapshot().round_trips;
     tokio::time::pause();
     tokio::time::advance(3 * DAY).await;
     tokio::time::resume();
-    assert!(quota.check("k", 1).await.is_err());
+    assert!(check(&quota, "k", 1).await.is_err());
     assert_eq!(quota.snapshot().round_trips, trips + 1, "it was asked, and Redis knows what time it is");
 }
 
@@ -281,7 +294,7 @@ async fn every_key_has_a_lifetime_and_one_that_lost_it_gets_it_back() {
     let config = QuotaConfig { max_lease: None, ..endless(2) };
     let quota = patient_quota(&config, "a").await;
     let mut redis = raw(&shared_url()).await;
-    assert!(quota.check("k", 2).await.is_ok());
+    assert!(check(&quota, "k", 2).await.is_ok());
     let keys = [key(&config, "key:k"), key(&config, "replicas")];
     for name in &keys {
         assert!(redis.pttl::<_, i64>(name).await.unwrap() > 0, "{name}");
@@ -289,7 +302,7 @@ async fn every_key_has_a_lifetime_and_one_that_lost_it_gets_it_back() {
     }
     // Another replica, since this one remembers that nothing is left. A refusal repairs as well.
     let other = patient_quota(&config, "b").await;
-    assert!(other.check("k", 1).await.is_err());
+    assert!(check(&other, "k", 1).await.is_err());
     for name in &keys {
         assert!(redis.pttl::<_, i64>(name).await.unwrap() > 0, "{name}");
     }
@@ -303,13 +316,13 @@ async fn a_key_that_holds_something_else_is_begun_anew() {
     redis.set::<_, _, ()>(&counter, "a text").await.unwrap();
     redis.set::<_, _, ()>(key(&config, "replicas"), "a text").await.unwrap();
     let a = patient_quota(&config, "a").await;
-    assert_eq!(a.check("k", 10).await.unwrap().authority, Authority::Redis);
+    assert_eq!(check(&a, "k", 10).await.unwrap().authority, Authority::Redis);
     for (field, rubbish) in [("current", "nan"), ("current", "-7"), ("window", "x"), ("previous", "")] {
         redis.del::<_, ()>(&counter).await.unwrap();
         redis.hset::<_, _, _, ()>(&counter, field, rubbish).await.unwrap();
         let fresh = patient_quota(&config, "b").await;
-        assert_eq!(fresh.check("k", 10).await.unwrap().authority, Authority::Redis, "{field} {rubbish}");
-        assert!(fresh.check("k", 1).await.is_err());
+        assert_eq!(check(&fresh, "k", 10).await.unwrap().authority, Authority::Redis, "{field} {rubbish}");
+        assert!(check(&fresh, "k", 1).await.is_err());
     }
 }
 
@@ -320,8 +333,8 @@ async fn counts_from_before_the_servers_clock_was_set_back_go_on_and_do_not_bloc
     let fields = [("window", 9_999_999_999_u64), ("current", 4), ("previous", 10)];
     redis.hset_multiple::<_, _, _, ()>(key(&config, "key:k"), &fields).await.unwrap();
     let quota = patient_quota(&QuotaConfig { algorithm: Window::Fixed, ..config.clone() }, "a").await;
-    assert!(quota.check("k", 6).await.is_ok());
-    assert!(quota.check("k", 1).await.is_err());
+    assert!(check(&quota, "k", 6).await.is_ok());
+    assert!(check(&quota, "k", 1).await.is_err());
     let window: u64 = redis.hget(key(&config, "key:k"), "window").await.unwrap();
     assert!(window < 9_999_999_999, "{window}");
 }
@@ -349,7 +362,7 @@ async fn the_local_share_holds(redis: &mut OwnRedis, fail: impl FnOnce(&mut OwnR
     eventually("Redis decides", || async {
         let warm = replicas.iter().all(|replica| replica.snapshot().authority == Authority::Redis);
         for replica in &replicas {
-            let _ = replica.check("k", 1).await;
+            let _ = check(replica, "k", 1).await;
         }
         warm.then_some(())
     })
@@ -364,7 +377,7 @@ async fn the_local_share_holds(redis: &mut OwnRedis, fail: impl FnOnce(&mut OwnR
     for replica in &replicas {
         while !replica.snapshot().paused {
             let started = Instant::now();
-            let _ = replica.check("k", 1).await;
+            let _ = check(replica, "k", 1).await;
             assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
         }
     }
@@ -383,7 +396,7 @@ async fn the_local_share_holds(redis: &mut OwnRedis, fail: impl FnOnce(&mut OwnR
     assert!(admitted >= least, "{admitted} of at least {least}, gap {:?}", record.gap);
     for (replica, trips) in replicas.iter().zip(trips) {
         // It waits for nothing at all.
-        let outcome = at_once(replica.check("k", 1)).unwrap();
+        let outcome = at_once(check(replica, "k", 1)).unwrap();
         assert_eq!(outcome.map_or_else(|refused| refused.authority, |granted| granted.authority), Authority::Local);
         let snapshot = replica.snapshot();
         assert_eq!((snapshot.round_trips, snapshot.replicas), (trips, 2), "Redis is left alone, its last word kept");
@@ -410,11 +423,11 @@ async fn the_local_bucket_has_seen_what_redis_admitted() {
     let config = QuotaConfig { pause_after: 1, pause_ms: Duration::from_secs(600), ..endless(100) };
     let replicas = pair(&redis.url(), &config).await;
     let _presence = present(&replicas).await;
-    assert_ne!(replicas[0].check("k", 100).await.unwrap().authority, Authority::Local);
+    assert_ne!(check(&replicas[0], "k", 100).await.unwrap().authority, Authority::Local);
     redis.kill();
-    let refused = replicas[0].check("k", 1).await.unwrap_err();
+    let refused = check(&replicas[0], "k", 1).await.unwrap_err();
     assert_eq!(refused.authority, Authority::Local, "no fresh bucket on top");
-    assert!(replicas[1].check("k", 1).await.is_ok(), "one that was idle has its share");
+    assert!(check(&replicas[1], "k", 1).await.is_ok(), "one that was idle has its share");
 }
 
 /// Replicas at their limit lose Redis, go on, get it back, and go on: no span of a window holds much more than the
@@ -471,7 +484,7 @@ async fn a_script_that_the_server_forgot_is_loaded_again_and_its_counters_are_no
     let quota = quota(&redis.url(), &patient(), "a").await;
     let granted_by = async |authority| {
         eventually("the authority", || async {
-            let granted = quota.check("k", 1).await.ok()?;
+            let granted = check(&quota, "k", 1).await.ok()?;
             (granted.authority == authority).then_some(())
         })
         .await;
@@ -489,17 +502,17 @@ async fn after_a_restart_of_redis_the_script_is_loaded_and_leases_are_taken() {
     let mut redis = OwnRedis::start().await;
     let config = QuotaConfig { pause_ms: Duration::from_millis(20), ..patient() };
     let quota = quota(&redis.url(), &config, "a").await;
-    assert!(quota.check("k", 1).await.is_ok());
+    assert!(check(&quota, "k", 1).await.is_ok());
     redis.kill();
     redis.restart().await;
     eventually("a lease after the restart", || async {
-        let granted = quota.check("k", 1).await.ok()?;
+        let granted = check(&quota, "k", 1).await.ok()?;
         (granted.authority == Authority::Both).then_some(())
     })
     .await;
     assert_eq!(quota.snapshot().script_loads, 2);
     eventually("Redis decides alone", || async {
-        let granted = quota.check("k", 1).await.ok()?;
+        let granted = check(&quota, "k", 1).await.ok()?;
         (granted.authority == Authority::Redis).then_some(())
     })
     .await;
@@ -522,10 +535,10 @@ async fn an_answer_that_makes_no_sense_is_a_failure_and_the_share_decides() {
         "-OOM command not allowed\r\n",
     ] {
         let quota = quota(&answering(answer).await, &patient(), "a").await;
-        assert_eq!(quota.check("k", 1).await.unwrap().authority, Authority::Local, "{answer:?}");
+        assert_eq!(check(&quota, "k", 1).await.unwrap().authority, Authority::Local, "{answer:?}");
         assert_eq!(quota.snapshot().failures, 1, "{answer:?}");
         for _ in 0..10 {
-            let _ = quota.check("k", 1).await;
+            let _ = check(&quota, "k", 1).await;
         }
         assert!(quota.snapshot().paused, "{answer:?}");
         assert_eq!(quota.snapshot().failures, 3, "{answer:?}");
@@ -591,7 +604,7 @@ async fn a_silent_server_costs_each_caller_its_patience_until_it_is_left_alone_a
         let callers: Vec<_> = (0..50)
             .map(|_| {
                 let quota = quota.clone();
-                tokio::spawn(async move { quota.check("k", 1).await.map(|granted| granted.authority) })
+                tokio::spawn(async move { check(&quota, "k", 1).await.map(|granted| granted.authority) })
             })
             .collect();
         for caller in callers {
@@ -602,11 +615,11 @@ async fn a_silent_server_costs_each_caller_its_patience_until_it_is_left_alone_a
     assert!(quota.snapshot().paused);
     assert_eq!(quota.snapshot().round_trips, 3, "fifty callers share one");
     for _ in 0..1_000 {
-        assert_eq!(at_once(quota.check("k", 1)).unwrap().unwrap().authority, Authority::Local);
+        assert_eq!(at_once(check(&quota, "k", 1)).unwrap().unwrap().authority, Authority::Local);
     }
     tokio::time::advance(WINDOW).await;
     for _ in 0..2 {
-        let outcome = at_once(quota.check("k", 1)).unwrap();
+        let outcome = at_once(check(&quota, "k", 1)).unwrap();
         assert_eq!(outcome.unwrap().authority, Authority::Local, "nor for the round trip that tries again");
     }
     tokio::task::yield_now().await;
