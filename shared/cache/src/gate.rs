@@ -17,7 +17,7 @@ use crate::counts::{Counts, Event};
 
 /// Open, or closed until a point in time.
 pub(crate) struct Gate {
-    cache: &'static str,
+    name: Box<str>,
     pause_after: u32,
     pause: Duration,
     state: Mutex<State>,
@@ -31,8 +31,8 @@ struct State {
 
 impl Gate {
     /// Closes for `pause` after `pause_after` failures in a row.
-    pub(crate) fn new(cache: &'static str, pause_after: u32, pause: Duration) -> Self {
-        Self { cache, pause_after, pause, state: Mutex::default() }
+    pub(crate) fn new(name: impl Into<Box<str>>, pause_after: u32, pause: Duration) -> Self {
+        Self { name: name.into(), pause_after, pause, state: Mutex::default() }
     }
 
     /// One command, if Redis is to be asked at all; `None` when it is not, or did not answer in time.
@@ -69,7 +69,8 @@ impl Gate {
         self.state().closed_until.is_some()
     }
 
-    fn admit(&self) -> bool {
+    /// Whoever is admitted reports [`Self::succeeded`] or [`Self::failed`].
+    pub(crate) fn admit(&self) -> bool {
         let mut state = self.state();
         match state.closed_until {
             None => true,
@@ -82,22 +83,22 @@ impl Gate {
         }
     }
 
-    fn succeeded(&self) {
+    pub(crate) fn succeeded(&self) {
         let mut state = self.state();
         state.failures = 0;
         if state.closed_until.take().is_some() {
-            tracing::info!(cache = self.cache, "Redis answers again");
+            tracing::info!(name = %self.name, "Redis answers again");
         }
     }
 
-    fn failed(&self) {
+    pub(crate) fn failed(&self) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
         if state.failures < self.pause_after {
             return;
         }
         if state.closed_until.replace(Instant::now() + self.pause).is_none() {
-            tracing::warn!(cache = self.cache, "Redis does not answer and is left alone");
+            tracing::warn!(name = %self.name, "Redis does not answer and is left alone");
         }
     }
 

@@ -30,8 +30,12 @@ pub struct Listeners {
 
 /// Longer than any client of ours keeps an unused connection, so that it is the client who closes.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// A client that takes longer over its request line and headers is cut off.
-const HEADER_TIMEOUT: Duration = Duration::from_millis(500);
+/// A client from outside that takes longer over its request line and headers is cut off, with a bare 408.
+const PUBLIC_HEADER_TIMEOUT: Duration = Duration::from_millis(500);
+/// For callers of our own. The clock starts with the connection and not with the first byte, and a client's pool keeps
+/// connections that it has not used yet: cut off at 500 ms, one that is taken up at that moment would get its 408, or a
+/// reset, as the answer to a request that was never read. So here too it is the client who closes first, after 30 s.
+const INTERNAL_HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections that one worker holds at once.
 const MAX_CONNECTIONS: usize = 2_048;
 /// How long the web server itself waits at a stop; we wait for requests ourselves, and this only for idle clients.
@@ -48,6 +52,7 @@ pub fn listen(
 ) -> io::Result<Listeners> {
     let (api_socket, api_addr) = bind(api_addr)?;
     let (admin_socket, admin_addr) = bind(admin_addr)?;
+    let header_timeout = if shared.service.is_public() { PUBLIC_HEADER_TIMEOUT } else { INTERNAL_HEADER_TIMEOUT };
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let api = HttpServer::new(move || {
         let routes = routes.clone();
@@ -60,7 +65,7 @@ pub fn listen(
     })
     .workers(workers)
     .keep_alive(KEEP_ALIVE)
-    .client_request_timeout(HEADER_TIMEOUT)
+    .client_request_timeout(header_timeout)
     .max_connections(MAX_CONNECTIONS)
     .shutdown_timeout(STOP_TIMEOUT_SECONDS)
     .on_connect(|connection, _| {
@@ -78,7 +83,7 @@ pub fn listen(
         App::new().app_data(admin_data.clone()).configure(admin::routes).default_service(web::to(problem::unknown_path))
     })
     .workers(1)
-    .client_request_timeout(HEADER_TIMEOUT)
+    .client_request_timeout(PUBLIC_HEADER_TIMEOUT)
     .shutdown_timeout(STOP_TIMEOUT_SECONDS)
     .disable_signals()
     .listen(admin_socket)?

@@ -37,6 +37,12 @@ impl Service {
         }
     }
 
+    /// Whether users call it. The others are called by services alone.
+    #[must_use]
+    pub const fn is_public(self) -> bool {
+        matches!(self, Self::Order)
+    }
+
     /// The API port of replica `k` on a system with port base `base`.
     #[must_use]
     pub const fn api_port(self, base: u16, k: u16) -> u16 {

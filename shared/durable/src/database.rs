@@ -156,7 +156,7 @@ impl From<sqlx::Error> for StorageError {
 
 /// SQLSTATE codes of conditions that pass by themselves.
 fn is_passing(code: &str) -> bool {
-    const PASSING: [&str; 8] = [
+    const PASSING: [&str; 10] = [
         "57014", // query_canceled: statement_timeout
         "55P03", // lock_not_available: lock_timeout
         "40001", // serialization_failure
@@ -164,10 +164,12 @@ fn is_passing(code: &str) -> bool {
         "57P01", // admin_shutdown
         "57P02", // crash_shutdown
         "57P03", // cannot_connect_now
+        "55000", // object_not_in_prerequisite_state: the database refuses connections
+        "3D000", // invalid_catalog_name: there is no such database, at the moment
         "25P03", // idle_in_transaction_session_timeout
     ];
-    // 08: connection exceptions, 53: insufficient resources (connections, memory, disk).
-    PASSING.contains(&code) || code.starts_with("08") || code.starts_with("53")
+    // 08: connection exceptions, 28: the server does not let us in, 53: insufficient resources (connections, disk).
+    PASSING.contains(&code) || ["08", "28", "53"].iter().any(|class| code.starts_with(class))
 }
 
 impl From<StorageError> for Problem {

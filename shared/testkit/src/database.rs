@@ -47,6 +47,21 @@ impl TestDatabase {
         }
     }
 
+    /// Ends every connection to it and refuses new ones, as a server does that is going down.
+    ///
+    /// # Panics
+    /// When the test server does not answer.
+    pub async fn refuse_connections(&self) {
+        let mut connection = PgConnection::connect(&self.server).await.expect("the test server answers");
+        let refuse = sqlx::AssertSqlSafe(format!("alter database {} allow_connections false", self.name));
+        sqlx::query(refuse).execute(&mut connection).await.expect("the database refuses connections");
+        sqlx::query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1")
+            .bind(&self.name)
+            .execute(&mut connection)
+            .await
+            .expect("its connections end");
+    }
+
     /// A pool on it.
     pub async fn connect(&self) -> Database {
         Database::connect(&self.config(), Duration::from_secs(5)).await.expect("the test database answers")

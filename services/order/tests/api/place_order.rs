@@ -256,3 +256,19 @@ async fn a_client_that_hangs_up_does_not_stop_the_workflow() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_database_the_service_says_so_and_is_not_ready() {
+    let world = World::start().await;
+    let (status, order) = world.place("before", &tea()).await;
+    assert_eq!(status, 201);
+    world.cut_database().await;
+    let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
+    for (status, body) in [world.place("k", &tea()).await, world.get(&path).await, world.get("/v1/orders").await] {
+        assert_eq!((status, &body["type"]), (503, &json!("urn:problem:storage-unavailable")));
+        assert_eq!(body["retryable"], true);
+    }
+    let ready = world.app.client.get(world.app.admin_url("/readyz")).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    assert_eq!(world.payment.seen().len(), 1);
+}

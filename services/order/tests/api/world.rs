@@ -19,7 +19,7 @@ pub struct World {
     pub user: UserId,
     // Dropped last, when everything that uses them is gone.
     _broker: TestBroker,
-    _database: TestDatabase,
+    database: TestDatabase,
 }
 
 /// Siblings that all say yes.
@@ -93,7 +93,7 @@ impl World {
             TestApp::start(Service::Order, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await;
         let db = database.migrated(&durable::migrations::MIGRATIONS, &MIGRATIONS).await;
         let user = UserId::generate();
-        Self { app, db, inventory, payment, coupon, recommendation, user, _broker: broker, _database: database }
+        Self { app, db, inventory, payment, coupon, recommendation, user, _broker: broker, database }
     }
 
     pub fn request(&self, key: &str, body: &Value) -> RequestBuilder {
@@ -106,6 +106,11 @@ impl World {
 
     pub async fn get(&self, path: &str) -> (u16, Value) {
         answer(self.app.get(path).bearer_auth(user_token(self.user)).send().await.unwrap()).await
+    }
+
+    /// From here on the service's connections end, and it gets no new ones.
+    pub async fn cut_database(&self) {
+        self.database.refuse_connections().await;
     }
 
     pub async fn count(&self, sql: &'static str) -> i64 {

@@ -1,0 +1,110 @@
+//! Killing any service while clients order loses nothing that a client was told.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use contracts::Service;
+use futures_util::future::join_all;
+use serde_json::json;
+use testkit::eventually;
+use uuid::Uuid;
+
+use super::{
+    books,
+    shop::{Told, fresh_key, order_of},
+    system::{System, turn},
+};
+
+const CLIENTS: usize = 20;
+/// Orders that are placed before the kill, and again after the restart.
+const BEFORE_AND_AFTER: usize = 60;
+
+/// How often each service is killed; more where time is no matter.
+fn rounds() -> usize {
+    if std::env::var_os("DEV_TEST_FULL").is_some() { 5 } else { 1 }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_client_was_told_is_lost_when_a_service_is_killed() {
+    let system = turn().await;
+    for service in std::iter::repeat_n(Service::ALL, rounds()).flatten() {
+        let told = order_through_a_kill(&system, service).await;
+        books::quiet(&system).await;
+        kept(&system, service, &told).await;
+        books::balance(&system).await;
+    }
+}
+
+/// Twenty clients order while `service` is killed and started again; what each was told in the end.
+async fn order_through_a_kill(system: &System, service: Service) -> Vec<Told> {
+    let (answered, enough) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let client = async |number: usize| {
+        let mut told = Vec::new();
+        while !enough.load(Ordering::Relaxed) {
+            // Various goods, so that clients do not queue for one row.
+            let sku = ["TEA-EARLGREY-100", "COFFEE-HOUSE-GROUND-250", "TEA-SAMPLER-12"][number % 3];
+            told.push(system.shop.place(&fresh_key(), &order_of(sku, 1, "tok_approve")).await);
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+        told
+    };
+    let reached = async |count: usize| {
+        eventually("clients are answered", async || (answered.load(Ordering::Relaxed) >= count).then_some(())).await;
+    };
+    let killer = async {
+        reached(BEFORE_AND_AFTER).await;
+        // Blocking, and on purpose: the clients' tasks run on other threads.
+        tokio::task::block_in_place(|| system.kill_and_restart(service.as_str()));
+        reached(answered.load(Ordering::Relaxed) + BEFORE_AND_AFTER).await;
+        enough.store(true, Ordering::Relaxed);
+    };
+    let (told, ()) = tokio::join!(join_all((0..CLIENTS).map(client)), killer);
+    told.into_iter().flatten().collect()
+}
+
+/// Every 201 is a confirmed order and every 202 one whose fate is not lost.
+async fn kept(system: &System, killed: Service, told: &[Told]) {
+    let db = system.database("order").await;
+    assert!(told.len() >= 2 * BEFORE_AND_AFTER);
+    for Told { status, body } in told {
+        assert!(matches!(status, 201 | 202), "{killed} killed: {status} {body}");
+        let id: Uuid = body["id"].as_str().unwrap().parse().unwrap();
+        let now: String =
+            sqlx::query_scalar("select status from orders where id = $1").bind(id).fetch_one(&db).await.unwrap();
+        let expected: &[&str] = if *status == 201 { &["confirmed"] } else { &["confirmed", "payment_pending"] };
+        assert!(expected.contains(&now.as_str()), "{killed} killed: a client was told {status}, and {id} is {now}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_order_service_resumes_what_it_left() {
+    let system = turn().await;
+    // The provider answers late, so that the kill strikes while the charge is under way.
+    let (key, order) = (fresh_key(), order_of("TEA-SAMPLER-12", 1, "tok_slow_1200"));
+    let db = system.database("order").await;
+    let (first, ()) = tokio::join!(system.shop.place_once(0, &key, &order), async {
+        eventually("the charge is under way", async || {
+            let sql = "select count(*) from orders where status = 'payment_in_flight'";
+            (books::count(&db, sql).await == 1).then_some(())
+        })
+        .await;
+        tokio::task::block_in_place(|| system.kill_and_restart("order:0"));
+    });
+    assert!(first.is_err(), "the client of the killed process has no answer: {first:?}");
+    // Payment has settled the charge and says so; nobody charges again.
+    let charges = system.ledger().await.charges.len();
+    let told = system.shop.place(&key, &order).await;
+    assert!(matches!(told.status, 201 | 202), "{told:?}");
+    let path = format!("/v1/orders/{}", told.body["id"].as_str().unwrap());
+    let settled = eventually("the order is settled", async || {
+        let now = system.shop.get(&path).await.body;
+        (now["status"] == "confirmed").then_some(now)
+    })
+    .await;
+    assert_eq!(settled["payment"]["state"], json!("approved"));
+    assert!(system.ledger().await.charges.len() <= charges + 1);
+    tokio::time::timeout(Duration::from_secs(60), books::quiet(&system)).await.unwrap();
+    books::balance(&system).await;
+}

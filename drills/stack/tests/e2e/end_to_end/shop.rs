@@ -1,0 +1,79 @@
+//! A client as clients should be: it keeps its key, and sends again until it knows.
+
+use std::time::Duration;
+
+use reqwest::{Client, header::RETRY_AFTER};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+#[derive(Clone)]
+pub struct Shop {
+    client: Client,
+    urls: Vec<String>,
+    token: String,
+}
+
+/// What a client was told in the end.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub status: u16,
+    pub body: Value,
+}
+
+impl Shop {
+    pub fn new(urls: Vec<String>, token: String) -> Self {
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
+        Self { client, urls, token }
+    }
+
+    pub fn of(&self, token: String) -> Self {
+        Self { token, ..self.clone() }
+    }
+
+    /// One request, to the replica that `turn` falls on.
+    pub async fn place_once(&self, turn: usize, key: &str, order: &Value) -> reqwest::Result<(Told, Option<u64>)> {
+        let url = format!("{}/v1/orders", self.urls[turn % self.urls.len()]);
+        let request = self.client.post(url).bearer_auth(&self.token).header("idempotency-key", key).json(order);
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let wait = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        Ok((Told { status, body: response.json().await? }, wait))
+    }
+
+    /// Sends until the answer is one that stands: not a lost connection, not "later".
+    pub async fn place(&self, key: &str, order: &Value) -> Told {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        let mut turn = 0;
+        loop {
+            match self.place_once(turn, key, order).await {
+                Ok((told, _)) if told.status != 202 && told.body["retryable"] != true => return told,
+                Ok((told, _)) if told.status == 202 => return told,
+                Ok((told, wait)) => {
+                    assert!(Instant::now() < give_up, "{key}: {told:?}");
+                    // Not the whole second that a client is asked to wait; patience is not what is tested.
+                    sleep(Duration::from_millis(wait.unwrap_or(1).min(1) * 100)).await;
+                }
+                Err(error) => {
+                    assert!(Instant::now() < give_up, "{key}: {error}");
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+            turn += 1;
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Told {
+        let response =
+            self.client.get(format!("{}{path}", self.urls[0])).bearer_auth(&self.token).send().await.unwrap();
+        Told { status: response.status().as_u16(), body: response.json().await.unwrap() }
+    }
+}
+
+pub fn fresh_key() -> String {
+    Uuid::now_v7().to_string()
+}
+
+pub fn order_of(sku: &str, quantity: i64, method: &str) -> Value {
+    json!({"items": [{"sku": sku, "quantity": quantity}], "payment_method": method})
+}

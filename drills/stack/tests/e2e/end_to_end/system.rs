@@ -1,0 +1,97 @@
+//! The system under test, started once for all tests of this binary.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::LazyLock,
+};
+
+use serde_json::Value;
+use sqlx::PgPool;
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::shop::Shop;
+
+/// Tests take turns: some of them kill what the others need.
+static TURN: LazyLock<Mutex<Option<System>>> = LazyLock::new(|| Mutex::new(None));
+
+#[derive(Clone)]
+pub struct System {
+    base: u16,
+    pub shop: Shop,
+}
+
+/// A turn with the running system.
+pub struct Turn(#[expect(dead_code, reason = "held for its lock")] MutexGuard<'static, Option<System>>, System);
+
+impl std::ops::Deref for Turn {
+    type Target = System;
+
+    fn deref(&self) -> &System {
+        &self.1
+    }
+}
+
+/// Waits for this test's turn, and starts the system if it is the first: two replicas of order, one of the others.
+pub async fn turn() -> Turn {
+    let mut turn = TURN.lock().await;
+    if turn.is_none() {
+        let base = std::env::var("DEV_E2E_PORT_BASE")
+            .expect("DEV_E2E_PORT_BASE is not set: run the end-to-end test with ./dev test")
+            .parse()
+            .unwrap();
+        let started = dev(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")]);
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        let token = String::from_utf8(dev(&["token", "--user", "newcomer"]).stdout).unwrap();
+        let urls = vec![format!("http://127.0.0.1:{base}"), format!("http://127.0.0.1:{}", base + 100)];
+        *turn = Some(System { base, shop: Shop::new(urls, token.trim().to_owned()) });
+    }
+    let system = turn.clone().unwrap();
+    Turn(turn, system)
+}
+
+impl System {
+    /// `./dev status --json`
+    pub fn status(&self) -> Value {
+        let said = dev(&["status", "--json", "--port-base", &self.base.to_string()]);
+        serde_json::from_slice(&said.stdout).unwrap()
+    }
+
+    /// `./dev restart NAME --kill`: SIGKILL, and a new process.
+    pub fn kill_and_restart(&self, name: &str) {
+        let said = dev(&["restart", name, "--kill", "--port-base", &self.base.to_string()]);
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
+
+    pub fn signal(&self, pid: &Value, signal: &str) {
+        let done = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
+        assert!(done.success());
+    }
+
+    pub async fn database(&self, name: &str) -> PgPool {
+        let server = self.status()["stores"]["postgres"]["url"].as_str().unwrap().to_owned();
+        PgPool::connect(&format!("{}/{name}", server.trim_end_matches('/'))).await.unwrap()
+    }
+
+    /// The sum of a metric over its labels, at the first replica of a service.
+    pub async fn metric(&self, service: contracts::Service, name: &str) -> f64 {
+        let url = format!("http://127.0.0.1:{}/metrics", service.admin_port(self.base, 0));
+        let text = reqwest::get(url).await.unwrap().text().await.unwrap();
+        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// What the payment provider knows.
+    pub async fn ledger(&self) -> contracts::provider::Ledger {
+        let url = format!("http://127.0.0.1:{}/v1/ledger", self.base + 6);
+        reqwest::get(url).await.unwrap().json().await.unwrap()
+    }
+}
+
+pub fn dev(arguments: &[&str]) -> Output {
+    Command::new(checkout().join("dev")).args(arguments).env("DEV_NO_BUILD", "1").output().unwrap()
+}
+
+pub fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}

@@ -1,0 +1,275 @@
+//! One replica's part of a quota: the order in which lease, share and Redis are asked, and one round trip a key at a
+//! time.
+//!
+//! A round trip is a task of its own. Whoever waits for it may leave or run out of patience, and the lease still comes
+//! in: Redis has charged it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use redis::aio::ConnectionManager;
+use tokio::{
+    runtime::Handle,
+    sync::watch,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    QuotaSnapshot,
+    account::{Sizing, Take},
+    config::QuotaConfig,
+    keys::{Entry, Keys, Landed, Landing, State},
+    local::Share,
+    script::{self, Answer, Ask, LeaseScript},
+    trust::{Authority, Trust},
+    verdict::{Granted, RateLimited},
+};
+use crate::gate::Gate;
+
+pub(super) struct Replica {
+    redis: ConnectionManager,
+    pub config: QuotaConfig,
+    script: LeaseScript,
+    runtime: Handle,
+    gate: Gate,
+    trust: Trust,
+    keys: Keys,
+    /// Last known; while Redis is away it stays.
+    replicas: AtomicU32,
+    /// So a script that has to be loaded again is told from one that is loaded for the first time.
+    answered_before: AtomicBool,
+    leased: AtomicU64,
+    locally: AtomicU64,
+    refused: AtomicU64,
+    round_trips: AtomicU64,
+    failures: AtomicU64,
+    script_loads: AtomicU64,
+}
+
+/// What can be said at once, or what to wait for.
+enum Step {
+    Done(Result<Granted, RateLimited>),
+    Wait(Landing),
+}
+
+impl Replica {
+    pub(super) fn new(redis: ConnectionManager, config: QuotaConfig, replica: &str) -> Self {
+        let now = Instant::now();
+        let zero = AtomicU64::default;
+        Self {
+            redis,
+            script: LeaseScript::new(&config, replica),
+            runtime: Handle::current(),
+            gate: Gate::new(config.name.as_str(), config.pause_after, config.pause_ms),
+            trust: Trust::new(now, config.window_ms),
+            keys: Keys::new(script::stem(&config), config.max_keys, config.window_ms, now),
+            replicas: AtomicU32::new(config.expected_replicas),
+            answered_before: AtomicBool::new(false),
+            leased: zero(),
+            locally: zero(),
+            refused: zero(),
+            round_trips: zero(),
+            failures: zero(),
+            script_loads: zero(),
+            config,
+        }
+    }
+
+    pub(super) async fn check(self: &Arc<Self>, key: &str, weight: u32) -> Result<Granted, RateLimited> {
+        let outcome = self.decide(&self.keys.entry(key, Instant::now()), weight).await;
+        let (count, by) = match outcome {
+            Ok(Granted { authority: Authority::Local, .. }) => (&self.locally, u64::from(weight)),
+            Ok(_) => (&self.leased, u64::from(weight)),
+            Err(_) => (&self.refused, 1),
+        };
+        count.fetch_add(by, Relaxed);
+        outcome
+    }
+
+    pub(super) async fn beat(&self) {
+        if self.gate.admit() {
+            self.ask(None).await;
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> QuotaSnapshot {
+        QuotaSnapshot {
+            name: self.config.name.clone(),
+            limit: self.config.limit,
+            window_ms: u64::try_from(self.config.window_ms.as_millis()).unwrap_or(u64::MAX),
+            authority: self.trust.at(Instant::now()),
+            paused: self.gate.is_closed(),
+            replicas: self.replicas.load(Relaxed),
+            keys: self.keys.len(),
+            admitted_leased: self.leased.load(Relaxed),
+            admitted_locally: self.locally.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            round_trips: self.round_trips.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            script_loads: self.script_loads.load(Relaxed),
+        }
+    }
+
+    async fn decide(self: &Arc<Self>, entry: &Arc<Entry>, weight: u32) -> Result<Granted, RateLimited> {
+        let mut waiting = None;
+        let mut patience = None;
+        loop {
+            let mut landing = match self.step(entry, weight) {
+                Step::Done(outcome) => return outcome,
+                Step::Wait(landing) => landing,
+            };
+            // One patience for all round trips that it takes.
+            let until = *patience.get_or_insert_with(|| Instant::now() + self.config.timeout_ms);
+            waiting.get_or_insert_with(|| entry.wait(weight));
+            match timeout_at(until, landing.wait_for(Option::is_some)).await.map(|landed| landed.map(|landed| *landed))
+            {
+                Ok(Ok(Some(Landed::Answered))) => {}
+                _ => {
+                    self.lose();
+                    return self.by_share(entry, weight);
+                }
+            }
+        }
+    }
+
+    /// What can be decided without waiting, else the round trip to wait for.
+    fn step(self: &Arc<Self>, entry: &Arc<Entry>, weight: u32) -> Step {
+        let now = Instant::now();
+        let (authority, share) = (self.trust.at(now), self.share());
+        let mut state = entry.state();
+        state.used_at = now;
+        if authority == Authority::Both
+            && let Err(wait) = state.local.fits(now, weight, share)
+        {
+            return Step::Done(Err(self.limited(wait, authority)));
+        }
+        if authority != Authority::Local {
+            match state.account.take(now, weight) {
+                Take::Taken => {
+                    state.local.charge(now, weight, share);
+                    return Step::Done(Ok(self.granted(&state, now, authority)));
+                }
+                Take::Refused(wait) => return Step::Done(Err(self.limited(wait, authority))),
+                Take::Short => {}
+            }
+        }
+        // While Redis is left alone nobody waits for it, not for the round trip that tries it either.
+        let paused = self.gate.is_closed();
+        // One whose runtime has ended or which panicked tells nobody.
+        if state.flight.as_ref().is_some_and(|landing| landing.has_changed().is_err()) {
+            state.flight = None;
+        }
+        if state.flight.is_none() && self.gate.admit() {
+            state.flight = Some(self.launch(entry, &mut state, now, weight));
+        }
+        match &state.flight {
+            Some(landing) if !paused => Step::Wait(landing.clone()),
+            _ => {
+                drop(state);
+                self.lose();
+                Step::Done(self.by_share(entry, weight))
+            }
+        }
+    }
+
+    fn launch(self: &Arc<Self>, entry: &Arc<Entry>, state: &mut State, now: Instant, weight: u32) -> Landing {
+        let sizing = Sizing {
+            cap: self.config.lease_cap(self.replicas.load(Relaxed)),
+            adaptive: self.config.adaptive,
+            lease_for: self.config.lease_for_ms,
+        };
+        let waiting = entry.waiting().max(u64::from(weight));
+        let ask = state.account.ask(now, weight, waiting, sizing);
+        let (announce, landing) = watch::channel(None);
+        let (replica, entry) = (self.clone(), entry.clone());
+        self.runtime.spawn(async move {
+            let asked_at = Instant::now();
+            let answer = replica.ask(Some((&entry.counter, ask))).await;
+            let landed = if answer.is_some() { Landed::Answered } else { Landed::Unanswered };
+            let mut state = entry.state();
+            if let Some(Answer { reply, .. }) = answer {
+                state.account.answered(asked_at, ask, reply, replica.config.lease_for_ms / 10);
+            }
+            // First the key is free, then those who wait are told.
+            state.flight = None;
+            drop(state);
+            announce.send_replace(Some(landed));
+        });
+        landing
+    }
+
+    /// One question within the outer timeout, and what it says about Redis. The gate has admitted it.
+    async fn ask(&self, counter: Option<(&str, Ask)>) -> Option<Answer> {
+        self.round_trips.fetch_add(1, Relaxed);
+        let asked = timeout(self.config.timeout_ms, self.script.ask(self.redis.clone(), &self.config, counter)).await;
+        let answer = match asked {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                self.failed(&error);
+                return None;
+            }
+            Err(elapsed) => {
+                self.failed(&elapsed);
+                return None;
+            }
+        };
+        self.gate.succeeded();
+        self.replicas.store(answer.reply.replicas, Relaxed);
+        let answered_before = self.answered_before.swap(true, Relaxed);
+        if answer.loaded {
+            self.script_loads.fetch_add(1, Relaxed);
+            // A server that no longer knows the script is another one, or was started again: its counters are gone.
+            if answered_before {
+                self.trust.start_over(Instant::now());
+            }
+        }
+        if self.trust.regain(Instant::now()) {
+            tracing::info!(quota = %self.config.name, "Redis answers: quotas are leased again, within the local share");
+        }
+        Some(answer)
+    }
+
+    fn failed(&self, error: &dyn std::error::Error) {
+        self.failures.fetch_add(1, Relaxed);
+        self.gate.failed();
+        let cause = error.source().map(ToString::to_string);
+        tracing::debug!(quota = %self.config.name, %error, cause, "no lease");
+        self.lose();
+    }
+
+    fn lose(&self) {
+        if self.trust.lose() {
+            let replicas = self.replicas.load(Relaxed);
+            tracing::warn!(quota = %self.config.name, replicas, "no answer from Redis: the local share decides");
+        }
+    }
+
+    fn by_share(&self, entry: &Entry, weight: u32) -> Result<Granted, RateLimited> {
+        let now = Instant::now();
+        let mut state = entry.state();
+        match state.local.take(now, weight, self.share()) {
+            Ok(()) => Ok(self.granted(&state, now, Authority::Local)),
+            Err(wait) => Err(self.limited(wait, Authority::Local)),
+        }
+    }
+
+    fn share(&self) -> Share {
+        Share::of(&self.config, self.replicas.load(Relaxed))
+    }
+
+    fn limited(&self, retry_after: Duration, authority: Authority) -> RateLimited {
+        let QuotaConfig { limit, window_ms: window, .. } = self.config;
+        RateLimited { retry_after, limit, window, reset: retry_after, authority }
+    }
+
+    fn granted(&self, state: &State, now: Instant, authority: Authority) -> Granted {
+        let QuotaConfig { limit, window_ms: window, .. } = self.config;
+        let (remaining, reset) = (state.account.remaining(), state.account.resets_in(now));
+        Granted { limit, window, remaining, reset, authority }
+    }
+}

@@ -1,0 +1,9 @@
+//! A small service on the chassis, over real sockets: how it answers, and how it stops.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+mod answers;
+mod downstream;
+mod process;
+mod small;
+mod stopping;
