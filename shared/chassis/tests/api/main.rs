@@ -5,5 +5,6 @@
 mod answers;
 mod downstream;
 mod process;
+mod ruling;
 mod small;
 mod stopping;
