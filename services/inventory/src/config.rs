@@ -15,12 +15,8 @@ pub struct Config {
 
 impl Config {
     pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
-        let local = "postgres://postgres@127.0.0.1:15432/inventory".to_owned();
-        let mut kafka = KafkaConfig::new(
-            env.get("KAFKA_BOOTSTRAP").unwrap_or_else(|| "127.0.0.1:19092".to_owned()),
-            Service::Inventory.as_str(),
-        );
+        let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Inventory.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
-        Ok(Self { database_url: env.get("DATABASE_URL").unwrap_or(local), kafka })
+        Ok(Self { database_url: env.database_url(Service::Inventory)?, kafka })
     }
 }

@@ -31,11 +31,9 @@ impl Config {
         let payment_url = sibling("PAYMENT_URL", Service::Payment)?;
         let coupon_url = sibling("COUPON_URL", Service::Coupon)?;
         let recommendation_url = sibling("RECOMMENDATION_URL", Service::Recommendation)?;
-        let bootstrap = env.get("KAFKA_BOOTSTRAP").unwrap_or_else(|| "127.0.0.1:19092".to_owned());
-        let mut kafka = KafkaConfig::new(bootstrap, Service::Order.as_str());
+        let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Order.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
-        let database_url =
-            env.get("DATABASE_URL").unwrap_or_else(|| "postgres://postgres@127.0.0.1:15432/order".to_owned());
+        let database_url = env.database_url(Service::Order)?;
         Ok(Self { database_url, kafka, inventory_url, payment_url, coupon_url, recommendation_url })
     }
 }

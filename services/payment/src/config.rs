@@ -1,6 +1,7 @@
 //! Wiring: where the neighbours are. What governs traffic is a rule and not here.
 
 use chassis::{ConfigError, Env};
+use contracts::Service;
 use events::KafkaConfig;
 
 #[derive(Debug, Clone)]
@@ -17,11 +18,10 @@ pub struct Config {
 
 impl Config {
     pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
-        let text = |env: &mut Env, variable: &str, default: &str| env.parse_or(variable, default.to_owned());
-        let mut kafka = KafkaConfig::new(text(env, "KAFKA_BOOTSTRAP", "127.0.0.1:19092")?, "payment");
-        kafka.topic_prefix = text(env, "KAFKA_TOPIC_PREFIX", "")?;
+        let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Payment.as_str());
+        kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
         Ok(Self {
-            database_url: text(env, "DATABASE_URL", "postgres://postgres@127.0.0.1:15432/payment")?,
+            database_url: env.database_url(Service::Payment)?,
             kafka,
             provider_primary_url: env.url_or("PROVIDER_PRIMARY_URL", "http://127.0.0.1:8086")?,
         })

@@ -19,14 +19,10 @@ pub struct Config {
 
 impl Config {
     pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
-        let database = "postgres://postgres@127.0.0.1:15432/recommendation".to_owned();
-        let mut kafka = KafkaConfig::new(
-            env.get("KAFKA_BOOTSTRAP").unwrap_or_else(|| "127.0.0.1:19092".to_owned()),
-            Service::Recommendation.as_str(),
-        );
+        let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Recommendation.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
         Ok(Self {
-            database_url: env.get("DATABASE_URL").unwrap_or(database),
+            database_url: env.database_url(Service::Recommendation)?,
             kafka,
             redis_url: env.get("REDIS_URL").unwrap_or_else(|| "redis://127.0.0.1:16379".to_owned()),
             redis_key_prefix: env.get("REDIS_KEY_PREFIX").unwrap_or_default(),

@@ -38,8 +38,11 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/openapi.json").get(openapi).default_service(problem::only("GET")));
 }
 
-async fn healthz() -> HttpResponse {
-    HttpResponse::Ok().json(json!({"status": "alive"}))
+async fn healthz(admin: web::Data<Admin>) -> HttpResponse {
+    match admin.lifecycle.dead_job() {
+        None => HttpResponse::Ok().json(json!({"status": "alive"})),
+        Some(job) => HttpResponse::ServiceUnavailable().json(json!({"status": "a job is down", "job": job})),
+    }
 }
 
 async fn readyz(admin: web::Data<Admin>) -> HttpResponse {
@@ -47,6 +50,8 @@ async fn readyz(admin: web::Data<Admin>) -> HttpResponse {
         Some("stopping".to_owned())
     } else if !admin.lifecycle.is_ready() {
         Some("starting".to_owned())
+    } else if let Some(job) = admin.lifecycle.dead_job() {
+        Some(format!("the job {job} is down"))
     } else {
         // On the main runtime, where the pool's connections live.
         let check = tokio::time::timeout(READY_TIMEOUT, (admin.ready)());

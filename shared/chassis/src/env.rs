@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr, time::Duration};
 
+use contracts::Service;
+
 use crate::dev_secrets;
 
 /// Stops the start with one line.
@@ -53,6 +55,32 @@ impl Env {
         match rest.map(|rest| rest.trim_end_matches('/')) {
             Some(host) if !host.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
             _ => Err(bad(variable, format!("`{text}` is no http:// or https:// address"))),
+        }
+    }
+
+    /// `DATABASE_URL`: the service's own database; by default the one of that name that a local system has.
+    pub fn database_url(&mut self, service: Service) -> Result<String, ConfigError> {
+        const VARIABLE: &str = "DATABASE_URL";
+        let text = self.get(VARIABLE).unwrap_or_else(|| format!("postgres://postgres@127.0.0.1:15432/{service}"));
+        let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
+        match rest.and_then(|rest| rest.split_once('/')) {
+            Some((host, database)) if !host.is_empty() && !database.is_empty() => Ok(text),
+            // The text may hold a password; it is not repeated.
+            _ => Err(bad(VARIABLE, "is not of the form postgres://user@host:port/database")),
+        }
+    }
+
+    /// `KAFKA_BOOTSTRAP`: `host:port`, several separated by commas; by default the local broker.
+    pub fn kafka_bootstrap(&mut self) -> Result<String, ConfigError> {
+        const VARIABLE: &str = "KAFKA_BOOTSTRAP";
+        let text = self.get(VARIABLE).unwrap_or_else(|| "127.0.0.1:19092".to_owned());
+        let is_address = |entry: &str| {
+            entry.trim().rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        if text.split(',').all(is_address) {
+            Ok(text)
+        } else {
+            Err(bad(VARIABLE, format!("`{text}` is not of the form host:port,host:port")))
         }
     }
 
@@ -147,6 +175,20 @@ mod tests {
             env(&[("PAYMENT_URL", "payment:80")]).url_or("PAYMENT_URL", "").unwrap_err().variable,
             "PAYMENT_URL"
         );
+    }
+
+    #[test]
+    fn addresses_of_stores_are_checked_and_passwords_not_repeated() {
+        for bad in ["localhost", "postgres://", "postgres://host", "mysql://u:secret@h/db", "postgres://u:secret@h/"] {
+            let error = env(&[("DATABASE_URL", bad)]).database_url(Service::Order).unwrap_err();
+            assert_eq!(error.variable, "DATABASE_URL");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        assert!(env(&[]).database_url(Service::Order).unwrap().ends_with("/order"));
+        for bad in ["kafka", "kafka:", "kafka:port", ":9092", "a:1,b", "a:1,"] {
+            assert_eq!(env(&[("KAFKA_BOOTSTRAP", bad)]).kafka_bootstrap().unwrap_err().variable, "KAFKA_BOOTSTRAP");
+        }
+        assert!(env(&[("KAFKA_BOOTSTRAP", "a:1, b:2")]).kafka_bootstrap().is_ok());
     }
 
     #[test]

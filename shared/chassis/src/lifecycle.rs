@@ -6,7 +6,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -27,6 +27,7 @@ struct Inner {
     stop_background: CancellationToken,
     ready: AtomicBool,
     draining: AtomicBool,
+    dead_job: OnceLock<&'static str>,
     in_flight: AtomicUsize,
 }
 
@@ -55,6 +56,7 @@ impl Lifecycle {
             stop_background: CancellationToken::new(),
             ready: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            dead_job: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
         }))
     }
@@ -83,11 +85,13 @@ impl Lifecycle {
     {
         let token = self.0.stop_background.clone();
         let running = job(token.clone());
+        let inner = self.0.clone();
         let watched = async move {
-            if tokio::spawn(running).await.is_err() {
-                tracing::error!(job = name, "a background job panicked; it stays down until the next start");
-            } else if !token.is_cancelled() {
-                tracing::error!(job = name, "a background job ended before shutdown");
+            let panicked = tokio::spawn(running).await.is_err();
+            if panicked || !token.is_cancelled() {
+                tracing::error!(job = name, panicked, "a background job is down until the next start");
+                // The first one is enough to know.
+                let _ = inner.dead_job.set(name);
             }
         };
         self.0.background.spawn_on(watched, &self.0.main);
@@ -112,6 +116,13 @@ impl Lifecycle {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.ready.load(Ordering::Acquire) && !self.is_draining()
+    }
+
+    /// A background job that ended before its time: the process cannot do its whole work any more, and only a new start
+    /// can. `/healthz` says so, which makes whoever watches the process start it again.
+    #[must_use]
+    pub fn dead_job(&self) -> Option<&'static str> {
+        self.0.dead_job.get().copied()
     }
 
     /// From here on `/readyz` is 503, and answers ask clients to close their connections.
@@ -171,6 +182,19 @@ mod tests {
     async fn a_panic_in_work_is_an_error_of_its_caller() {
         let lifecycle = Lifecycle::new(Handle::current());
         assert_eq!(lifecycle.run(async { panic!("on purpose") }).await, Err::<(), _>(Panicked));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_ends_before_its_time_is_known_by_name() {
+        let lifecycle = Lifecycle::new(Handle::current());
+        lifecycle.spawn_background("steady", |stop| async move { stop.cancelled().await });
+        lifecycle.spawn_background("fragile", |_| async { panic!("on purpose") });
+        while lifecycle.dead_job().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lifecycle.dead_job(), Some("fragile"));
+        lifecycle.stop_background().await;
+        assert_eq!(lifecycle.dead_job(), Some("fragile"));
     }
 
     #[tokio::test]

@@ -177,10 +177,13 @@ where
         Ok(runtime) => runtime,
         Err(error) => return fail(service, &error.to_string()),
     };
-    match runtime.block_on(run(wiring, own, build)) {
+    let code = match runtime.block_on(run(wiring, own, build)) {
         Ok(code) => code,
         Err(error) => fail(service, &format!("{error:#}")),
-    }
+    };
+    // Dropping it would wait for blocking calls, such as a client's look for a broker that is away.
+    runtime.shutdown_background();
+    code
 }
 
 async fn run<C, B, Fut>(wiring: Wiring, own: C, build: B) -> anyhow::Result<ExitCode>

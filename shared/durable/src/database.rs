@@ -101,6 +101,10 @@ impl Database {
 
     /// A transaction in which no statement outlasts `deadline`.
     pub async fn begin(&self, deadline: Deadline) -> Result<Tx, StorageError> {
+        within(deadline, self.begin_limited(deadline)).await
+    }
+
+    async fn begin_limited(&self, deadline: Deadline) -> Result<Tx, StorageError> {
         let remaining = deadline.remaining();
         let wait = remaining.min(self.acquire_timeout);
         let mut tx = match tokio::time::timeout(wait, self.pool.begin()).await {
@@ -130,6 +134,19 @@ impl Database {
 
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+}
+
+/// `work`, as long as there is time. The server's own timeouts do nothing when it is stopped or the link hangs, so the
+/// wait is bounded here as well; to the caller, a database that hangs is one that is gone, and what was under way may
+/// have taken effect.
+pub async fn within<T, E: From<StorageError>>(
+    deadline: Deadline,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match tokio::time::timeout_at(deadline.instant(), work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut).into()),
     }
 }
 
@@ -196,6 +213,13 @@ impl From<StorageError> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_hangs_is_waited_for_until_the_deadline() {
+        let hanging = std::future::pending::<Result<(), StorageError>>();
+        let outcome = within(Deadline::after(Duration::from_secs(1)), hanging).await;
+        assert!(matches!(outcome, Err(StorageError::Unavailable(_))));
+    }
 
     #[test]
     fn passing_conditions_are_told_from_mistakes() {

@@ -7,4 +7,4 @@ pub mod lease;
 pub mod migrations;
 pub mod outbox;
 
-pub use database::{Database, StorageError, Tx};
+pub use database::{Database, StorageError, Tx, within};

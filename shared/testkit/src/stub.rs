@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
     task::JoinHandle,
 };
 
@@ -27,6 +28,8 @@ pub enum Reply {
     Truncated,
     /// Answers after a while.
     Late(Duration, Box<Reply>),
+    /// Answers once the test has added a permit: for tests in which the order of events is the point.
+    Held(Arc<Semaphore>, Box<Reply>),
 }
 
 /// A request that the stub saw.
@@ -118,9 +121,24 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
         log.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
         let behaviour = behaviour.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut reply = behaviour(&seen);
-        while let Reply::Late(wait, then) = reply {
-            tokio::time::sleep(wait).await;
-            reply = *then;
+        loop {
+            reply = match reply {
+                Reply::Late(wait, then) => {
+                    tokio::time::sleep(wait).await;
+                    *then
+                }
+                Reply::Held(go, then) => {
+                    // Closed by nobody; a permit is used up by each answer.
+                    if let Ok(permit) = go.acquire().await {
+                        permit.forget();
+                    }
+                    *then
+                }
+                now => {
+                    reply = now;
+                    break;
+                }
+            };
         }
         let (status, kind, body, announced) = match reply {
             Reply::Json(status, body) => {
@@ -131,7 +149,7 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
             Reply::Raw(status, body) => (status, "text/plain", body.clone(), body.len()),
             Reply::Truncated => (200, "application/json", "{\"sta".to_owned(), 100),
             Reply::Close => return,
-            Reply::Hang | Reply::Late(..) => std::future::pending().await,
+            Reply::Hang | Reply::Late(..) | Reply::Held(..) => std::future::pending().await,
         };
         let answer =
             format!("HTTP/1.1 {status} Stub\r\ncontent-type: {kind}\r\ncontent-length: {announced}\r\n\r\n{body}");

@@ -34,7 +34,10 @@ pub struct Orders {
 impl Handler for Orders {
     async fn handle(&self, event: &Event) -> Result<Outcome, HandleError> {
         let Some((order, command)) = read(event)? else { return Ok(Outcome::Ignored) };
-        self.apply(event, order, command).await.map_err(HandleError::transient)
+        self.apply(event, order, command).await.map_err(|error| match error {
+            Error::Storage(error) => error.into(),
+            other => HandleError::transient(other),
+        })
     }
 }
 

@@ -22,5 +22,5 @@ pub(super) async fn show(
         let found = coupons::find(&mut tx, code.0.as_str()).await?;
         found.map(|(coupon, _)| coupon).ok_or_else(|| Error::NoCoupon(code.0.as_str().to_owned()))
     };
-    Ok(HttpResponse::Ok().json(api.run(reading).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, reading).await?))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use actix_web::{middleware::from_fn, web};
 use chassis::{ApiProblem, Lifecycle, auth, problem, server::Routes};
 use durable::Database;
+use resilience::Deadline;
 
 use crate::Error;
 
@@ -20,12 +21,14 @@ pub struct Api {
 }
 
 impl Api {
-    /// Runs `work` on the main runtime, where the pool's connections live, to its end even when the client leaves.
+    /// Runs `work` on the main runtime, where the pool's connections live, whether or not the client stays, and as long
+    /// as there is time.
     async fn run<T: Send + 'static>(
         &self,
+        deadline: Deadline,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, ApiProblem> {
-        match self.lifecycle.run(work).await {
+        match self.lifecycle.run(durable::within(deadline, work)).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(problem::internal().into()),
         }

@@ -39,7 +39,7 @@ pub(super) async fn redeem(
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let redeeming = async move { workflow::redeem(&database, context.deadline, order.0, &body.0).await };
-    Ok(match api.run(redeeming).await? {
+    Ok(match api.run(context.deadline, redeeming).await? {
         Redeemed::New(redemption) => HttpResponse::Created().json(redemption),
         Redeemed::Again(redemption) => HttpResponse::Ok().json(redemption),
     })
@@ -63,7 +63,7 @@ pub(super) async fn show(
         let record = redemptions::find(&mut tx, order.0).await?.ok_or(Error::NoRedemption(order.0))?;
         Ok(workflow::shown(order.0, &record))
     };
-    Ok(HttpResponse::Ok().json(api.run(reading).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, reading).await?))
 }
 
 #[utoipa::path(
@@ -104,5 +104,5 @@ async fn settle(
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let settling = async move { workflow::settle_once(&database, context.deadline, order, command).await };
-    Ok(HttpResponse::Ok().json(api.run(settling).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, settling).await?))
 }

@@ -36,6 +36,7 @@ impl Handler for Orders {
         let Some((order, command)) = read(event)? else { return Ok(Outcome::Ignored) };
         self.apply(event, order, command).await.map_err(|error| match error {
             Error::Reservation { refusal: Refusal::NeverReserved, .. } => HandleError::Refused(error.to_string()),
+            Error::Storage(error) => error.into(),
             other => HandleError::transient(other),
         })
     }

@@ -37,7 +37,10 @@ pub(super) async fn reserve(
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let reserved =
-        api.run(async move { workflow::reserve(&database, context.deadline, order.0, &body.0.items).await }).await?;
+        api.run(context.deadline, async move {
+            workflow::reserve(&database, context.deadline, order.0, &body.0.items).await
+        })
+        .await?;
     Ok(match reserved {
         Reserved::New(reservation) => HttpResponse::Created().json(reservation),
         Reserved::Again(reservation) => HttpResponse::Ok().json(reservation),
@@ -61,7 +64,7 @@ pub(super) async fn show(
         let mut tx = database.begin(context.deadline).await?;
         reservations::find(&mut tx, order.0).await?.ok_or(Error::NoReservation(order.0))
     };
-    Ok(HttpResponse::Ok().json(api.run(reading).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, reading).await?))
 }
 
 #[utoipa::path(
@@ -102,5 +105,5 @@ async fn settle(
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let settling = async move { workflow::settle_once(&database, context.deadline, order, command).await };
-    Ok(HttpResponse::Ok().json(api.run(settling).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, settling).await?))
 }

@@ -50,7 +50,7 @@ pub(super) async fn list(
         // One more than asked for tells whether there is another page.
         stock::page(&mut tx, after.as_ref(), limit + 1).await
     };
-    let mut items = api.run(reading).await?;
+    let mut items = api.run(context.deadline, reading).await?;
     let more = usize::try_from(limit).is_ok_and(|limit| items.len() > limit);
     if more {
         items.pop();
@@ -73,7 +73,7 @@ pub(super) async fn show(
         let mut tx = database.begin(context.deadline).await?;
         stock::level(&mut tx, &sku.0).await?.ok_or_else(|| Error::NoProduct(sku.0.as_str().to_owned()))
     };
-    Ok(HttpResponse::Ok().json(api.run(reading).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, reading).await?))
 }
 
 #[utoipa::path(
@@ -92,7 +92,7 @@ pub(super) async fn restock(
 ) -> Result<HttpResponse, ApiProblem> {
     let database = api.database.clone();
     let restocking = async move { workflow::restock(&database, context.deadline, &sku.0, &body.0).await };
-    Ok(HttpResponse::Ok().json(api.run(restocking).await?))
+    Ok(HttpResponse::Ok().json(api.run(context.deadline, restocking).await?))
 }
 
 fn read_limit(text: Option<&str>) -> Result<i64, Error> {

@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(end.order.problem.unwrap().kind, ProblemType::PaymentUnavailable);
     }
 
-    // TRACES 9: a duplicate of the refused request may still arrive at payment and be let through there.
+    // A duplicate of the refused request may still arrive at payment and be let through there.
     #[test]
     fn what_payment_refused_is_fenced_before_the_order_is_rejected() {
         let attempt = AttemptId::generate();
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!((unknown.order.status, unknown.key), (OrderStatus::PaymentPending, KeyFate::Complete));
     }
 
-    // TRACES 7: a fence after a dispatch proves nothing about the charge that was dispatched.
+    // A fence after a dispatch proves nothing about the charge that was dispatched.
     #[test]
     fn a_fence_after_a_dispatch_does_not_free_the_key() {
         let attempt = AttemptId::generate();
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!((end.order.status, end.effects), (OrderStatus::Confirmed, vec![Effect::Confirmed]));
     }
 
-    // TRACES 27: an ordinary duplicate is not a dead letter.
+    // An ordinary duplicate is not a dead letter.
     #[test]
     fn refusals_tell_a_duplicate_from_something_early_and_from_something_wrong() {
         let attempt = AttemptId::generate();

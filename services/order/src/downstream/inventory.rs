@@ -1,8 +1,6 @@
 //! Inventory: on the core path. It alone decides about stock.
 
-use std::time::Duration;
-
-use chassis::{CallError, Downstream, RequestContext};
+use chassis::{CallError, Downstream, NotSent, RequestContext};
 use contracts::{
     OrderId, Problem, ProblemType,
     inventory::{Reservation, ReserveStock, StockLevel},
@@ -14,9 +12,6 @@ use crate::domain::{Event, Line, Order};
 
 #[derive(Clone)]
 pub struct Inventory(pub Downstream);
-
-/// A release before a retryable refusal is a courtesy to the retry; the event that follows makes sure.
-const RELEASE_BUDGET: Duration = Duration::from_millis(200);
 
 impl Inventory {
     /// Asks for all the stock of an order.
@@ -33,6 +28,7 @@ impl Inventory {
                 });
                 Event::StockHeld { lines: lines.collect(), currency: answer.body.currency }
             }
+            Err(CallError::NotSent(NotSent::Deadline)) => Event::Expired,
             Err(CallError::NotSent(_)) => Event::StockNotDispatched,
             Err(CallError::Refused(problem)) if is_business_no(problem.kind) => {
                 Event::StockRefused(forwarded(*problem))
@@ -45,9 +41,8 @@ impl Inventory {
 
     /// Lets the stock of a dead order go at once.
     pub async fn release(&self, context: &RequestContext, order: OrderId) {
-        let context = RequestContext { deadline: resilience::Deadline::after(RELEASE_BUDGET), ..context.clone() };
         let path = format!("/v1/reservations/{order}/release");
-        let released = self.0.call::<(), Reservation>(&context, Method::POST, &path, None, &[]).await;
+        let released = self.0.call::<(), Reservation>(context, Method::POST, &path, None, &[]).await;
         if let Err(error) = released {
             tracing::info!(order_id = %order, %error, "the release is left to the event");
         }

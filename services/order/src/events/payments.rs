@@ -26,7 +26,7 @@ pub struct Payments(pub Arc<Workflow>);
 impl Handler for Payments {
     async fn handle(&self, message: &Message) -> Result<Outcome, HandleError> {
         let Some((order, event)) = understood(message)? else { return Ok(Outcome::Ignored) };
-        let mut tx = self.0.database.begin(Deadline::after(BUDGET)).await.map_err(HandleError::transient)?;
+        let mut tx = self.0.database.begin(Deadline::after(BUDGET)).await?;
         if !inbox::first_delivery(&mut tx, GROUP, message.id).await? {
             return Ok(Outcome::Duplicate);
         }
@@ -34,6 +34,7 @@ impl Handler for Payments {
             Ok(after) => {
                 tx.commit().await?;
                 self.0.applied(&after, &event);
+                self.0.release_before_retry(&after).await;
                 Ok(Outcome::Applied)
             }
             // Known before, from the answer to our call. The inbox row is kept all the same.
@@ -44,6 +45,7 @@ impl Handler for Payments {
             Err(error @ (ApplyError::Refused(Refusal::Never) | ApplyError::NotFound)) => {
                 Err(HandleError::Refused(format!("{} of order {order}: {error}", message.kind)))
             }
+            Err(ApplyError::Storage(error)) => Err(error.into()),
             Err(error) => Err(HandleError::transient(error)),
         }
     }

@@ -17,6 +17,7 @@ use contracts::{
     headers::IdempotencyKey,
     order::{HistoryEntry, Order, Page, PlaceOrder},
 };
+use durable::within;
 use resilience::Deadline;
 use serde::Deserialize;
 
@@ -90,11 +91,11 @@ pub async fn get(
     let workflow = api.workflow.clone();
     let patience = wait_preference(&request);
     let work = async move {
-        let order = own(&workflow, &user, id.0).await?;
+        let order = own(&workflow, &user, id.0, context.deadline).await?;
         let Some(patience) = patience.filter(|_| !order.status.is_final()) else { return Ok(order) };
         // What the caller still waits, less what the answer needs to get there.
         let budget = context.deadline.child(patience, workflow.rules.network.reserve).unwrap_or_default();
-        workflow.wait_for_change(order, Deadline::after(budget)).await
+        workflow.wait_for_change(order, Deadline::after(budget), context.deadline).await
     };
     let order = api.lifecycle.run(work).await.map_err(Error::from)??;
     Ok(HttpResponse::Ok().json(resource(order)))
@@ -122,15 +123,23 @@ pub struct ListQuery {
         (status = 504, description = "Out of time", body = contracts::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn list(user: User, api: web::Data<Api>, query: Query<ListQuery>) -> Result<HttpResponse, ApiProblem> {
+pub async fn list(
+    context: RequestContext,
+    user: User,
+    api: web::Data<Api>,
+    query: Query<ListQuery>,
+) -> Result<HttpResponse, ApiProblem> {
     let limit = limit(query.0.limit)?;
     let before = match query.0.cursor {
         None => None,
         Some(text) => Some(text.parse::<OrderId>().map_err(|_| Error::BadParameter("cursor", "is none of ours"))?),
     };
     let workflow = api.workflow.clone();
-    let work = async move { store::orders::page(workflow.database.pool(), user.id, before, limit + 1).await };
-    let mut orders = api.lifecycle.run(work).await.map_err(Error::from)?.map_err(Error::from)?;
+    let work = async move {
+        let reading = store::orders::page(workflow.database.pool(), user.id, before, limit + 1);
+        within(context.deadline, async { Ok::<_, Error>(reading.await?) }).await
+    };
+    let mut orders = api.lifecycle.run(work).await.map_err(Error::from)??;
     // One more than asked for was read, to know whether there is a next page.
     let more = i64::try_from(orders.len()).is_ok_and(|read| read > limit);
     if more {
@@ -153,21 +162,27 @@ pub async fn list(user: User, api: web::Data<Api>, query: Query<ListQuery>) -> R
         (status = 504, description = "Out of time", body = contracts::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn history(user: User, api: web::Data<Api>, request: HttpRequest) -> Result<HttpResponse, ApiProblem> {
+pub async fn history(
+    context: RequestContext,
+    user: User,
+    api: web::Data<Api>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiProblem> {
     let id: OrderId = chassis::extract::path(&request, "order_id")?;
     let workflow = api.workflow.clone();
     let work = async move {
-        own(&workflow, &user, id).await?;
-        Ok::<_, Error>(store::history::of(workflow.database.pool(), id).await?)
+        own(&workflow, &user, id, context.deadline).await?;
+        let reading = async { Ok::<_, Error>(store::history::of(workflow.database.pool(), id).await?) };
+        within(context.deadline, reading).await
     };
     let entries = api.lifecycle.run(work).await.map_err(Error::from)??;
     Ok(HttpResponse::Ok().json(entries))
 }
 
 /// Another user's order is as good as none.
-async fn own(workflow: &Workflow, user: &User, id: OrderId) -> Result<domain::Order, Error> {
-    let found = store::orders::find(workflow.database.pool(), id).await?;
-    found.filter(|order| order.user_id == user.id).ok_or(Error::OrderNotFound)
+async fn own(workflow: &Workflow, user: &User, id: OrderId, deadline: Deadline) -> Result<domain::Order, Error> {
+    let order = workflow.find(id, deadline).await?;
+    if order.user_id == user.id { Ok(order) } else { Err(Error::OrderNotFound) }
 }
 
 fn idempotency_key(request: &HttpRequest) -> Result<IdempotencyKey, Error> {

@@ -3,13 +3,17 @@
 //! Every replica runs it. A take-over is one statement that skips rows which another replica is taking, raises the
 //! attempt, and so fences off the run that had the order before, should it still be alive.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use durable::{StorageError, within};
 use futures_util::StreamExt;
+use resilience::Deadline;
 use tokio_util::sync::CancellationToken;
 
 use crate::{store::keys, workflow::Workflow};
 
+/// A database that does not say what stands still within this is asked again in the next round.
+const LOOK_BUDGET: Duration = Duration::from_secs(2);
 /// Orders resumed side by side; each may wait for a sibling.
 const CONCURRENCY: usize = 8;
 
@@ -23,7 +27,9 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
             _ = tick.tick() => {}
         }
         let batch = i64::from(rules.recover.batch.get());
-        match keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch).await {
+        let looking = keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch);
+        let looking = async { Ok::<_, StorageError>(looking.await?) };
+        match within(Deadline::after(LOOK_BUDGET), looking).await {
             Ok(standing) => {
                 futures_util::stream::iter(standing)
                     .for_each_concurrent(CONCURRENCY, async |held| match workflow.resume(held).await {

@@ -1,15 +1,20 @@
 //! One transition: lock, decide, save order + history + outbox + key in one transaction, then tell who waits.
 
+use std::time::Duration;
+
+use chassis::RequestContext;
 use chrono::{DateTime, SubsecRound, Utc};
 use contracts::{
     OrderId,
     event::{OrderConfirmed, OrderRejected, PaymentUnknown},
-    order::{HistoryEntry, OrderCouponState, OrderItem, StatusReason, Suggestion},
+    order::{HistoryEntry, OrderCouponState, OrderItem, OrderStatus, StatusReason, Suggestion},
+    trace::TraceContext,
 };
 use durable::{
     StorageError,
     idempotency::{self, Held},
     outbox::enqueue_data,
+    within,
 };
 use resilience::Deadline;
 use sqlx::PgConnection;
@@ -57,9 +62,13 @@ impl Workflow {
         extras: Extras,
         deadline: Deadline,
     ) -> Result<Order, ApplyError> {
-        let mut tx = self.database.begin(deadline).await?;
-        let order = self.apply_in(&mut tx, id, held, event, extras).await?;
-        tx.commit().await?;
+        let applying = async {
+            let mut tx = self.database.begin(deadline).await?;
+            let order = self.apply_in(&mut tx, id, held, event, extras).await?;
+            tx.commit().await?;
+            Ok::<_, ApplyError>(order)
+        };
+        let order = within(deadline, applying).await?;
         self.applied(&order, event);
         Ok(order)
     }
@@ -112,6 +121,16 @@ impl Workflow {
         Ok(order)
     }
 
+    /// A refusal that invites a retry: the retry must not meet this order's own hold. After the commit and not before,
+    /// since an order whose stock is gone must not live on if this process dies in between.
+    pub async fn release_before_retry(&self, order: &Order) {
+        if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
+            let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
+            let context = RequestContext::for_job("release", trace.unwrap_or_else(TraceContext::root), RELEASE_BUDGET);
+            self.inventory.release(&context, order.id).await;
+        }
+    }
+
     /// After the commit: wakes the relay and whoever waits for the order.
     pub fn applied(&self, order: &Order, event: &Event) {
         self.outbox.wake();
@@ -123,6 +142,9 @@ impl Workflow {
         tracing::info!(order_id = %order.id, event = event.name(), status = order.status.as_str(), "order");
     }
 }
+
+/// A release before a retryable refusal is a courtesy to the retry; the event that follows makes sure.
+const RELEASE_BUDGET: Duration = Duration::from_millis(200);
 
 /// What the order's first answer was; repeated requests are answered in its kind.
 fn first_status(order: &Order) -> u16 {

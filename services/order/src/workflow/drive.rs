@@ -16,7 +16,6 @@ use super::{ApplyError, Workflow, apply::Extras};
 use crate::{
     domain::{Event, Order},
     error::Error,
-    store::orders,
 };
 
 /// Who runs the loop.
@@ -55,7 +54,10 @@ impl Run<'_> {
             order = match self.workflow.apply(order.id, Some(self.held), &event, extras, record).await {
                 Ok(after) => after,
                 // Somebody else moved the order first: an event from payment, or a run that took it over.
-                Err(ApplyError::FencedOff | ApplyError::Refused(_)) => return self.overtaken(&order, &event).await,
+                Err(ApplyError::FencedOff | ApplyError::Refused(_)) => {
+                    order = self.overtaken(&order, &event).await?;
+                    break;
+                }
                 Err(ApplyError::NotFound) => return Err(Error::OrderNotFound),
                 // The intent is durable and the request may have left: what became of it is not known, and that is
                 // what the client is told. The recoverer goes on from here.
@@ -69,16 +71,13 @@ impl Run<'_> {
                 to_send = Some(attempt);
             }
         }
-        if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
-            // The retry that we invite must not meet this order's own hold.
-            self.workflow.inventory.release(self.context, order.id).await;
-        }
+        self.workflow.release_before_retry(&order).await;
         Ok(order)
     }
 
     /// The order as somebody else left it, if it has an outcome by now; otherwise another run is at work on it.
     async fn overtaken(&self, order: &Order, event: &Event) -> Result<Order, Error> {
-        let now = orders::find(self.workflow.database.pool(), order.id).await?.ok_or(Error::OrderNotFound)?;
+        let now = self.workflow.find(order.id, Deadline::after(RECORD_BUDGET)).await?;
         tracing::info!(
             order_id = %order.id, event = event.name(), status = now.status.as_str(), "overtaken by another change"
         );
@@ -115,11 +114,11 @@ impl Run<'_> {
     }
 
     fn must_end(&self, order: &Order) -> bool {
-        // A charge that payment would refuse for lack of time is not begun.
+        // What the callee would refuse for lack of time is not begun.
         let rules = &self.workflow.rules;
         let needed = match order.status {
             OrderStatus::StockReserved => rules.charge_route().min_useful_budget + rules.network.reserve,
-            _ => Duration::ZERO,
+            _ => rules.reserve_route().min_useful_budget + rules.network.reserve,
         };
         self.runner == Runner::Recoverer || self.context.deadline.require(needed).is_err()
     }

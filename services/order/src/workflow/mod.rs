@@ -11,14 +11,21 @@ mod watch;
 
 use std::sync::Arc;
 
-use durable::{Database, outbox::Outbox};
+use contracts::OrderId;
+use durable::{Database, outbox::Outbox, within};
+use resilience::Deadline;
 use rules::Rules;
 
 pub use apply::{ApplyError, Extras};
 pub use place_order::Answer;
 pub use watch::Changes;
 
-use crate::downstream::{coupon::Coupon, inventory::Inventory, payment::Payment, recommendation::Recommendation};
+use crate::{
+    domain::Order,
+    downstream::{coupon::Coupon, inventory::Inventory, payment::Payment, recommendation::Recommendation},
+    error::Error,
+    store::orders,
+};
 
 /// Everything that an order passes through.
 pub struct Workflow {
@@ -30,4 +37,12 @@ pub struct Workflow {
     pub recommendation: Recommendation,
     pub rules: Arc<Rules>,
     pub changes: Changes,
+}
+
+impl Workflow {
+    /// The order as it is, if the database says so in time.
+    pub async fn find(&self, id: OrderId, deadline: Deadline) -> Result<Order, Error> {
+        let found = within(deadline, async { Ok::<_, Error>(orders::find(self.database.pool(), id).await?) }).await?;
+        found.ok_or(Error::OrderNotFound)
+    }
 }

@@ -7,7 +7,10 @@ use contracts::{
     headers::IdempotencyKey,
     order::{HistoryEntry, OrderCouponState, OrderPaymentState, OrderStatus, PlaceOrder},
 };
-use durable::idempotency::{self, Claim, Held, Scope};
+use durable::{
+    idempotency::{self, Claim, Held, Scope},
+    within,
+};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -39,21 +42,18 @@ impl Workflow {
         request: &PlaceOrder,
     ) -> Result<Answer, Error> {
         let scope = Scope { user: user.id.as_uuid(), method: "POST", path: "/v1/orders", key: key.as_str() };
-        let claimed = idempotency::claim(
-            self.database.pool(),
-            scope,
-            &fingerprint(request),
-            OrderId::generate().as_uuid(),
-            self.rules.idempotency.lease,
-        )
-        .await?;
+        let (fingerprint, new_order) = (fingerprint(request), OrderId::generate().as_uuid());
+        let claiming = async {
+            let lease = self.rules.idempotency.lease;
+            Ok::<_, Error>(idempotency::claim(self.database.pool(), scope, &fingerprint, new_order, lease).await?)
+        };
+        let claimed = within(context.deadline, claiming).await?;
         match claimed {
             Claim::Held(held) => self.run(context, user, held, request).await,
             Claim::InFlight { lease_left } => Err(Error::KeyInFlight { lease_left }),
             Claim::Reused => Err(Error::KeyReused),
             Claim::Done { resource, status } => {
-                let found = orders::find(self.database.pool(), OrderId::from_uuid(resource)).await?;
-                Ok(replay(found.ok_or(Error::OrderNotFound)?, status))
+                Ok(replay(self.find(OrderId::from_uuid(resource), context.deadline).await?, status))
             }
         }
     }
@@ -66,9 +66,15 @@ impl Workflow {
         request: &PlaceOrder,
     ) -> Result<Answer, Error> {
         let id = OrderId::from_uuid(held.resource);
-        let order = match orders::find(self.database.pool(), id).await? {
-            Some(standing) if held.is_take_over() => standing,
-            _ => self.create(context, user, held, request).await?,
+        let standing = match held.is_take_over() {
+            true => self.find(id, context.deadline).await,
+            false => Err(Error::OrderNotFound),
+        };
+        let order = match standing {
+            Ok(standing) => standing,
+            // A first run, or the take-over of one that died before it made the order.
+            Err(Error::OrderNotFound) => within(context.deadline, self.create(context, user, held, request)).await?,
+            Err(error) => return Err(error),
         };
         let run = Run { workflow: self, context, held, runner: Runner::Request };
         Ok(first_answer(run.drive(order).await?))

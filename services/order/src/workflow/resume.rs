@@ -5,12 +5,13 @@ use std::time::Duration;
 use chassis::RequestContext;
 use contracts::{OrderId, trace::TraceContext};
 use durable::idempotency::Held;
+use resilience::Deadline;
 
 use super::{
     Workflow,
     drive::{Run, Runner},
 };
-use crate::{domain::Order, error::Error, store::orders};
+use crate::{domain::Order, error::Error};
 
 /// A resumed order makes at most a fence and a release.
 const RESUME_BUDGET: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ impl Workflow {
     /// Brings the order to an end, or to the point from which only payment can move it.
     pub async fn resume(&self, held: Held) -> Result<Order, Error> {
         let id = OrderId::from_uuid(held.resource);
-        let order = orders::find(self.database.pool(), id).await?.ok_or(Error::OrderNotFound)?;
+        let order = self.find(id, Deadline::after(RESUME_BUDGET)).await?;
         // What follows belongs to the trace of the request that placed the order.
         let trace = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
         let trace = trace.map_or_else(TraceContext::root, |placed| placed.child());

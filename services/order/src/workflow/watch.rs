@@ -7,7 +7,7 @@ use resilience::Deadline;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::Workflow;
-use crate::{domain::Order, error::Error, store::orders};
+use crate::{domain::Order, error::Error};
 
 /// Tells those who wait in this process which orders changed.
 #[derive(Clone)]
@@ -45,12 +45,12 @@ impl Changes {
 impl Workflow {
     /// The order, once it differs from `seen` or is final, or as it is when `until` has come. Answers at once when too
     /// many wait already.
-    pub async fn wait_for_change(&self, seen: Order, until: Deadline) -> Result<Order, Error> {
+    pub async fn wait_for_change(&self, seen: Order, until: Deadline, deadline: Deadline) -> Result<Order, Error> {
         let Ok(_permit) = self.changes.waiters.try_acquire() else { return Ok(seen) };
         let mut announced = self.changes.announced.subscribe();
         let mut order = seen.clone();
         loop {
-            order = orders::find(self.database.pool(), order.id).await?.ok_or(Error::OrderNotFound)?;
+            order = self.find(order.id, deadline).await?;
             if order != seen || order.status.is_final() || until.has_passed() {
                 return Ok(order);
             }

@@ -1,13 +1,13 @@
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use contracts::headers;
 use futures_util::future::join_all;
-use rules::Rules;
 use serde_json::json;
 use testkit::{Reply, eventually, user_token};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::world::{World, answer, approved, problem, stock_held, tea};
+use crate::world::{World, answer, approved, patient, problem, stock_held, tea};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_request_is_answered_with_the_same_order_and_says_so() {
@@ -52,7 +52,9 @@ async fn a_key_that_came_with_another_body_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_first_request_runs_its_repetition_is_told_so_at_once() {
     let world = World::start().await;
-    world.payment.behave(|seen| Reply::Late(Duration::from_millis(400), Box::new(approved(seen))));
+    let go = Arc::new(Semaphore::new(0));
+    let held = go.clone();
+    world.payment.behave(move |seen| Reply::Held(held.clone(), Box::new(approved(seen))));
     let first = tokio::spawn(world.request("k", &tea()).send());
     eventually("the charge is under way", || async { world.payment.seen().first().map(drop) }).await;
     let response = world.request("k", &tea()).send().await.unwrap();
@@ -60,6 +62,7 @@ async fn while_the_first_request_runs_its_repetition_is_told_so_at_once() {
     let (status, body) = answer(response).await;
     assert_eq!((status, &body["type"]), (409, &json!("urn:problem:idempotency-in-flight")));
     assert!(!first.is_finished(), "the repetition waited for the first request");
+    go.add_permits(1);
     assert_eq!(first.await.unwrap().unwrap().status(), 201);
 }
 
@@ -162,18 +165,21 @@ async fn a_claim_whose_lease_runs_is_left_alone() {
     assert_eq!((status, &body["type"]), (409, &json!("urn:problem:idempotency-in-flight")));
 }
 
-// TRACES 5: the second run must not make another order, and the first must not write beside it.
+// The second run must not make another order, and the first must not write beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_taken_over_can_write_nothing_more() {
-    let mut rules = Rules::default();
+    let mut rules = patient();
     // The recoverer stays out of this.
     rules.recover.interval = Duration::from_secs(3_600);
     let world = World::with_rules(rules).await;
-    world.inventory.behave(|seen| Reply::Late(Duration::from_millis(300), Box::new(stock_held(seen))));
+    let go = Arc::new(Semaphore::new(0));
+    let held = go.clone();
+    world.inventory.behave(move |seen| Reply::Held(held.clone(), Box::new(stock_held(seen))));
     let first = tokio::spawn(world.request("k", &tea()).send());
     eventually("the first run reserves", || async { world.inventory.seen().first().map(drop) }).await;
     // It pauses for longer than its lease, and another takes over.
     sqlx::query("update idempotency_keys set attempt = attempt + 1").execute(world.db.pool()).await.unwrap();
+    go.add_permits(1);
     let (status, body) = answer(first.await.unwrap().unwrap()).await;
     assert_eq!((status, &body["type"]), (409, &json!("urn:problem:idempotency-in-flight")));
     assert_eq!(world.count("select count(*) from orders where status = 'created'").await, 1);
@@ -181,15 +187,16 @@ async fn a_run_that_was_taken_over_can_write_nothing_more() {
 
     // The run that holds it now brings the same order to its end.
     sqlx::query("update idempotency_keys set lease_until = now()").execute(world.db.pool()).await.unwrap();
+    go.add_permits(1);
     let (status, _) = world.place("k", &tea()).await;
     assert_eq!(status, 201);
     assert_eq!(world.count("select count(*) from orders").await, 1);
 }
 
-// TRACES 6: after the intent to charge, a repetition asks about the same attempt and never charges another.
+// After the intent to charge, a repetition asks about the same attempt and never charges another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_take_over_after_the_intent_to_charge_is_pending_and_charges_nothing() {
-    let mut rules = Rules::default();
+    let mut rules = patient();
     rules.recover.interval = Duration::from_secs(3_600);
     let world = World::with_rules(rules).await;
     world.payment.behave(|_| Reply::Hang);

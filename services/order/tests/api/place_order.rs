@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use contracts::headers;
 use rules::Rules;
 use serde_json::json;
 use testkit::{Reply, Stub, eventually, stub::refusing_url};
+use tokio::sync::Semaphore;
 
-use crate::world::{World, answer, problem, stock_held, tea, tea_with_coupon};
+use crate::world::{World, answer, patient, problem, stock_held, tea, tea_with_coupon};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_confirmed_and_tells_the_others() {
@@ -28,7 +31,7 @@ async fn an_order_is_confirmed_and_tells_the_others() {
     let charge = &world.payment.seen_at("PUT", "/v1/payments/")[0];
     assert_eq!(charge.body["amount_minor"], 1_000);
     assert_eq!(charge.body["order_id"], order["id"]);
-    assert!(charge.header(headers::EXPECTED_TIMEOUT_MS).unwrap().parse::<u64>().unwrap() <= 2_000);
+    assert!(charge.header(headers::EXPECTED_TIMEOUT_MS).unwrap().parse::<u64>().unwrap() <= 5_000);
     assert!(charge.header(headers::TRACEPARENT).is_some() && charge.header(headers::RETRY_BUDGET).is_some());
 }
 
@@ -149,7 +152,7 @@ async fn a_request_that_comes_too_late_is_refused_and_leaves_no_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_time_before_the_charge_rejects_the_order_and_frees_the_key() {
-    let mut rules = Rules::default();
+    let mut rules = patient();
     // More than the request brings: the charge is not begun.
     rules.route.entry(Rules::CHARGE.to_owned()).or_default().min_useful_budget = std::time::Duration::from_secs(60);
     let world = World::with_rules(rules).await;
@@ -158,7 +161,7 @@ async fn out_of_time_before_the_charge_rejects_the_order_and_frees_the_key() {
     assert!(world.payment.seen().is_empty());
     assert_eq!(world.count("select count(*) from orders where status_reason = 'expired'").await, 1);
     assert_eq!(world.count("select count(*) from idempotency_keys").await, 0);
-    // TRACES 24: the retry that this answer invites does not meet its own hold.
+    // The retry that this answer invites does not meet its own hold.
     assert_eq!(world.inventory.seen().last().unwrap().path.rsplit('/').next(), Some("release"));
 }
 
@@ -200,7 +203,7 @@ async fn without_an_answer_from_the_fence_the_order_is_pending() {
 async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
     let (inventory, payment) = (Stub::start(stock_held).await, Stub::start(|_| Reply::Close).await);
     let url = inventory.url();
-    let world = World::with(Rules::default(), url, refusing_url(), inventory, payment).await;
+    let world = World::with(patient(), url, refusing_url(), inventory, payment).await;
     let (status, body) = world.place("k", &tea()).await;
     assert_eq!((status, &body["type"]), (503, &json!("urn:problem:payment-unavailable")));
     assert_eq!(body["mechanism"], "payment.connect_failed");
@@ -212,14 +215,14 @@ async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
 async fn an_unreachable_inventory_refuses_the_order_and_frees_the_key() {
     let (inventory, payment) = (Stub::start(stock_held).await, Stub::start(|_| Reply::Close).await);
     let url = payment.url();
-    let world = World::with(Rules::default(), refusing_url(), url, inventory, payment).await;
+    let world = World::with(patient(), refusing_url(), url, inventory, payment).await;
     let (status, body) = world.place("k", &tea()).await;
     assert_eq!((status, &body["type"]), (503, &json!("urn:problem:inventory-unavailable")));
     assert_eq!(world.count("select count(*) from idempotency_keys").await, 0);
     assert_eq!(world.events().await, ["order.rejected"]);
 }
 
-// TRACES 24, 25: the reservation may stand although no answer came.
+// The reservation may stand although no answer came.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inventory_without_an_answer_is_told_to_release() {
     let world = World::start().await;
@@ -234,9 +237,9 @@ async fn an_inventory_without_an_answer_is_told_to_release() {
 async fn a_client_that_hangs_up_does_not_stop_the_workflow() {
     use tokio::io::AsyncWriteExt;
     let world = World::start().await;
-    world
-        .payment
-        .behave(|seen| Reply::Late(std::time::Duration::from_millis(200), Box::new(crate::world::approved(seen))));
+    let go = Arc::new(Semaphore::new(0));
+    let held = go.clone();
+    world.payment.behave(move |seen| Reply::Held(held.clone(), Box::new(crate::world::approved(seen))));
     let body = tea().to_string();
     let request = format!(
         "POST /v1/orders HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nidempotency-key: k\r\n\
@@ -250,6 +253,7 @@ async fn a_client_that_hangs_up_does_not_stop_the_workflow() {
     // A reset, which drops the handler; a FIN alone would not.
     socket.set_zero_linger().unwrap();
     drop(socket);
+    go.add_permits(1);
     eventually("the order is confirmed", async || {
         let confirmed = world.count("select count(*) from orders where status = 'confirmed'").await;
         (confirmed == 1).then_some(())
@@ -271,4 +275,36 @@ async fn without_its_database_the_service_says_so_and_is_not_ready() {
     let ready = world.app.client.get(world.app.admin_url("/readyz")).send().await.unwrap();
     assert_eq!(ready.status(), 503);
     assert_eq!(world.payment.seen().len(), 1);
+}
+
+// The fence's event may come back through the broker before the fence's own answer does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_comes_by_event_releases_the_stock_as_well() {
+    let world = World::start().await;
+    let go = Arc::new(Semaphore::new(0));
+    let held = go.clone();
+    world.payment.behave(move |seen| match seen.method.as_str() {
+        "PUT" => problem("payment-not-dispatched", 503, json!({"reason": "breaker_open"})),
+        _ => Reply::Held(held.clone(), Box::new(Reply::Json(200, json!({"state": "fenced"})))),
+    });
+    let first = tokio::spawn(world.request("k", &tea()).send());
+    let fence = eventually("the fence is asked for", || async {
+        world.payment.seen_at("POST", "/v1/payments/").first().cloned()
+    })
+    .await;
+    let (order_id, attempt_id) = world.order_and_attempt().await;
+    assert!(fence.path.contains(&attempt_id.to_string()));
+    world.say(&contracts::event::PaymentFenced { order_id, attempt_id }).await;
+    eventually("the event rejects the order", async || {
+        (world.count("select count(*) from orders where status = 'rejected'").await == 1).then_some(())
+    })
+    .await;
+    eventually("the stock is released by call", || async {
+        world.inventory.seen_at("POST", "/v1/reservations/").first().map(drop)
+    })
+    .await;
+    go.add_permits(1);
+    let (status, body) = answer(first.await.unwrap().unwrap()).await;
+    assert_eq!((status, &body["type"]), (503, &json!("urn:problem:payment-unavailable")));
+    assert_eq!(world.count("select count(*) from idempotency_keys").await, 0);
 }

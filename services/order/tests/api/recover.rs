@@ -1,13 +1,15 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rules::Rules;
 use serde_json::json;
 use testkit::{Reply, eventually};
+use tokio::sync::Semaphore;
 
-use crate::world::{World, answer, stock_held, tea};
+use crate::world::{World, answer, patient, stock_held, tea};
 
+/// Looks often.
 fn impatient() -> Rules {
-    let mut rules = Rules::default();
+    let mut rules = patient();
     rules.recover.interval = Duration::from_millis(50);
     rules
 }
@@ -78,7 +80,17 @@ async fn what_may_have_been_charged_is_pending_and_keeps_its_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_alive_is_left_alone() {
     let world = World::with_rules(impatient()).await;
-    world.inventory.behave(|seen| Reply::Late(Duration::from_millis(350), Box::new(stock_held(seen))));
-    assert_eq!(world.place("k", &tea()).await.0, 201);
+    let go = Arc::new(Semaphore::new(0));
+    let held = go.clone();
+    world.inventory.behave(move |seen| Reply::Held(held.clone(), Box::new(stock_held(seen))));
+    let placed = tokio::spawn(world.request("k", &tea()).send());
+    // Another order is recovered meanwhile: the recoverer has looked at this one and left it alone.
+    world.abandon_an_order().await;
+    eventually("the recoverer has been here", async || {
+        (world.count("select count(*) from orders where status_reason = 'expired'").await == 1).then_some(())
+    })
+    .await;
+    go.add_permits(2);
+    assert_eq!(placed.await.unwrap().unwrap().status(), 201);
     assert_eq!(world.count("select max(attempt)::bigint from idempotency_keys").await, 1);
 }

@@ -1,6 +1,8 @@
 //! An order service with four siblings of stub.
 
-use contracts::{Service, UserId, headers};
+use std::time::Duration;
+
+use contracts::{AttemptId, OrderId, Service, UserId, event::EventData, headers};
 use durable::Database;
 use order::{app, config::Config, store::MIGRATIONS};
 use reqwest::{RequestBuilder, Response};
@@ -59,9 +61,31 @@ pub fn problem(slug: &str, status: u16, members: Value) -> Reply {
     Reply::Json(status, body)
 }
 
+/// The rules of production, but for their impatience: a test machine is slow without anything being broken.
+pub fn patient() -> Rules {
+    let mut rules = Rules::default();
+    let (core, rest) = (Duration::from_secs(5), Duration::from_secs(3));
+    for (downstream, timeout) in [
+        (&mut rules.downstream.inventory, core),
+        (&mut rules.downstream.payment, core),
+        (&mut rules.downstream.payment_status, core),
+        (&mut rules.downstream.coupon, rest),
+        (&mut rules.downstream.recommendation, rest),
+    ] {
+        downstream.timeout = timeout;
+        downstream.attempt_timeout = timeout;
+    }
+    for route in [Rules::PLACE_ORDER, "GET /v1/orders", "GET /v1/orders/{order_id}", "GET /v1/products/{sku}"] {
+        rules.route.entry(route.to_owned()).or_default().timeout = Duration::from_secs(15);
+    }
+    rules.database.acquire_timeout = Duration::from_secs(10);
+    rules.database.lock_timeout = Duration::from_secs(5);
+    rules
+}
+
 impl World {
     pub async fn start() -> Self {
-        Self::with_rules(Rules::default()).await
+        Self::with_rules(patient()).await
     }
 
     pub async fn with_rules(rules: Rules) -> Self {
@@ -111,6 +135,49 @@ impl World {
     /// From here on the service's connections end, and it gets no new ones.
     pub async fn cut_database(&self) {
         self.database.refuse_connections().await;
+    }
+
+    /// The one order that has an attempt.
+    pub async fn order_and_attempt(&self) -> (OrderId, AttemptId) {
+        let (order, attempt): (Uuid, Uuid) =
+            sqlx::query_as("select id, attempt_id from orders where attempt_id is not null")
+                .fetch_one(self.db.pool())
+                .await
+                .unwrap();
+        (OrderId::from_uuid(order), AttemptId::from_uuid(attempt))
+    }
+
+    /// As payment would say it; the order service's own relay carries it to the broker.
+    pub async fn say<D: EventData>(&self, data: &D) {
+        let mut tx = self.db.pool().begin().await.unwrap();
+        durable::outbox::enqueue_data(&mut tx, data, 1, None, chrono::Utc::now()).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// An order whose run died right after it was made.
+    pub async fn abandon_an_order(&self) {
+        let id = Uuid::now_v7();
+        let mut tx = self.db.pool().begin().await.unwrap();
+        sqlx::query(
+            "insert into idempotency_keys (user_id, method, path, key, fingerprint, resource_id, lease_until)
+             values ($1, 'POST', '/v1/orders', 'abandoned', '', $2, now())",
+        )
+        .bind(self.user.as_uuid())
+        .bind(id)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        sqlx::query(
+            "insert into orders (id, user_id, status, currency, coupon_state, payment_method, payment_state,
+                                 created_at, updated_at)
+             values ($1, $2, 'created', 'USD', 'none', 'tok_approve', 'none', now(), now())",
+        )
+        .bind(id)
+        .bind(self.user.as_uuid())
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        tx.commit().await.unwrap();
     }
 
     pub async fn count(&self, sql: &'static str) -> i64 {

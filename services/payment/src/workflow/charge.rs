@@ -12,7 +12,7 @@ use contracts::{
 };
 use durable::StorageError;
 
-use super::{Payments, within};
+use super::Payments;
 use crate::{
     domain::attempt::{Attempt, Event, decide},
     downstream::provider::Evidence,
@@ -44,7 +44,7 @@ impl Payments {
         id: AttemptId,
         content: Charge,
     ) -> Result<Reported, PaymentError> {
-        match within(context.deadline, self.intend(&context, id, &content)).await? {
+        match durable::within(context.deadline, self.intend(&context, id, &content)).await? {
             Intent::Found(attempt) if attempt.content.as_ref().is_some_and(|found| *found != content) => {
                 Err(PaymentError::ContentMismatch(id))
             }

@@ -8,7 +8,7 @@ use chrono::Utc;
 use contracts::AttemptId;
 use durable::StorageError;
 
-use super::{Payments, settle::count, within};
+use super::{Payments, settle::count};
 use crate::{
     domain::attempt::{Attempt, Event, decide},
     error::PaymentError,
@@ -18,7 +18,7 @@ use crate::{
 impl Payments {
     /// Gives the attempt as it is after the fence, whether or not it was granted.
     pub async fn fence(&self, context: RequestContext, id: AttemptId) -> Result<Attempt, PaymentError> {
-        Ok(within(context.deadline, self.fence_or_find(&context, id)).await?)
+        Ok(durable::within(context.deadline, self.fence_or_find(&context, id)).await?)
     }
 
     async fn fence_or_find(&self, context: &RequestContext, id: AttemptId) -> Result<Attempt, StorageError> {

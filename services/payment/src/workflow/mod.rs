@@ -7,12 +7,11 @@ pub mod charge;
 pub mod fence;
 pub mod settle;
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use contracts::AttemptId;
-use durable::{Database, StorageError, outbox::Outbox};
+use durable::{Database, outbox::Outbox};
 use resilience::Deadline;
-use tokio::time::timeout_at;
 
 use crate::{domain::attempt::Attempt, downstream::provider::Provider, error::PaymentError, store::attempts};
 
@@ -36,14 +35,6 @@ impl Payments {
             let mut tx = self.database.begin(deadline).await?;
             attempts::load(&mut tx, id).await
         };
-        within(deadline, loading).await?.ok_or(PaymentError::NotFound(id))
-    }
-}
-
-/// A database that hangs looks like one that is gone. What was under way may have taken effect.
-async fn within<T>(deadline: Deadline, work: impl Future<Output = Result<T, StorageError>>) -> Result<T, StorageError> {
-    match timeout_at(deadline.instant(), work).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut)),
+        durable::within(deadline, loading).await?.ok_or(PaymentError::NotFound(id))
     }
 }

@@ -11,7 +11,7 @@ use contracts::trace::TraceContext;
 use durable::StorageError;
 use resilience::Deadline;
 
-use super::{Payments, within};
+use super::Payments;
 use crate::{
     domain::attempt::{Attempt, Event, Refusal, decide},
     store::attempts,
@@ -27,7 +27,7 @@ impl Payments {
     /// nothing is known to have been recorded.
     pub async fn settle(&self, known: Attempt, event: Event, trace: &TraceContext) -> Result<Attempt, StorageError> {
         let deadline = Deadline::after(RECORD_BUDGET);
-        let recorded = within(deadline, self.settle_by(known.clone(), &event, trace, deadline)).await;
+        let recorded = durable::within(deadline, self.settle_by(known.clone(), &event, trace, deadline)).await;
         match &recorded {
             Ok(attempt) => tracing::info!(
                 attempt_id = %attempt.id, order_id = ?attempt.content.as_ref().map(|content| content.order_id),

@@ -8,6 +8,7 @@ use crate::small::{self, PATIENCE};
 async fn a_stop_finishes_what_is_in_flight_and_then_closes() {
     let (app, strings) = small::start().await;
     let (client, slow, admin) = (app.client.clone(), app.url("/slow"), app.admin_url("/readyz"));
+    let elsewhere = app.url("/nothing");
     let lifecycle = app.running.lifecycle.clone();
     let in_flight = tokio::spawn(client.get(&slow).send());
     eventually("the request is in flight", async || (lifecycle.in_flight() == 1).then_some(())).await;
@@ -19,7 +20,8 @@ async fn a_stop_finishes_what_is_in_flight_and_then_closes() {
     })
     .await;
     eventually("the listener is closed", async || {
-        let refused = client.get(&slow).send().await.err()?;
+        // Not `/slow`, which would take the permit of the request that is waited for.
+        let refused = client.get(&elsewhere).send().await.err()?;
         refused.is_connect().then_some(())
     })
     .await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rdkafka::{
     ClientContext, Statistics,
     config::RDKafkaLogLevel,
-    consumer::{BaseConsumer, ConsumerContext, Rebalance, StreamConsumer},
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance, StreamConsumer},
     error::KafkaError,
     statistics,
 };
@@ -77,10 +77,15 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
-    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+    fn pre_rebalance(&self, client: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         match rebalance {
             Rebalance::Assign(partitions) => {
                 tracing::info!(group = self.group, partitions = partitions.count(), "partitions were assigned");
+                // A partition that we had paused before it was taken from us stays paused in the client when it comes
+                // back, and nobody here would know of it.
+                if let Err(error) = client.resume(partitions) {
+                    tracing::warn!(%error, group = self.group, "assigned partitions are not resumed");
+                }
             }
             Rebalance::Revoke(partitions) => {
                 tracing::info!(group = self.group, partitions = partitions.count(), "partitions were revoked");

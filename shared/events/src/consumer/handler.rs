@@ -1,6 +1,7 @@
 //! What a consumer asks of a service, and the three answers that it understands: done, not now, never.
 
 use contracts::Event;
+use durable::StorageError;
 
 /// What a service does with events.
 pub trait Handler: Send + Sync + 'static {
@@ -47,9 +48,22 @@ impl HandleError {
     }
 }
 
-/// The database's troubles pass.
+/// What passes is tried again. A statement that the database refuses for good would be refused for ever, and with it
+/// everything behind it in the partition.
+impl From<StorageError> for HandleError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Unavailable(_) => Self::Transient(error.into()),
+            StorageError::Constraint(_) | StorageError::Bug(_) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the database refused an event's effect");
+                Self::Refused(error.to_string())
+            }
+        }
+    }
+}
+
 impl From<sqlx::Error> for HandleError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Transient(error.into())
+        StorageError::from(error).into()
     }
 }

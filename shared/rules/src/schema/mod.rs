@@ -83,11 +83,17 @@ impl Default for Rules {
 
 impl Rules {
     pub const PLACE_ORDER: &'static str = "POST /v1/orders";
+    pub const RESERVE: &'static str = "PUT /v1/reservations/{order_id}";
     pub const CHARGE: &'static str = "PUT /v1/payments/{attempt_id}";
 
     #[must_use]
     pub fn place_order_route(&self) -> &Route {
         self.route.get(Self::PLACE_ORDER).unwrap_or(&DEFAULT_ROUTE)
+    }
+
+    #[must_use]
+    pub fn reserve_route(&self) -> &Route {
+        self.route.get(Self::RESERVE).unwrap_or(&DEFAULT_ROUTE)
     }
 
     #[must_use]
