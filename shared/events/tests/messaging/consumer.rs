@@ -241,6 +241,27 @@ async fn a_partition_that_is_paused_for_a_slow_handler_goes_on_without_a_gap() {
     relay.stop().await;
 }
 
+#[tokio::test]
+async fn a_paused_partition_goes_on_after_it_was_taken_away_and_given_back() {
+    let world = World::new(2).await;
+    for version in 1..=30 {
+        world.produce_event(0, &event(OrderId::generate(), version)).await;
+        world.produce_event(1, &event(OrderId::generate(), 100 + version)).await;
+    }
+    // Both partitions are full up to here, and paused behind a handler that does not come to an end.
+    let (first, second) = (Gated::new(&world), Gated::new(&world));
+    let little = ConsumerConfig { max_waiting: 4, stop_limit: Duration::from_millis(200), ..ConsumerConfig::default() };
+    let consumer = world.consumer_with(first.clone(), little.clone());
+    eventually("the first messages are in hand", async || (first.begun().len() == 2).then_some(())).await;
+    // A second member takes one of them, so all are revoked and assigned anew; then it leaves, and so once more.
+    let other = world.consumer_with(second.clone(), little);
+    eventually("the other member has its share", async || (!second.begun().is_empty()).then_some(())).await;
+    other.stop().await;
+    first.gate.add_permits(1_000);
+    eventually("everything took effect", async || (world.applied().await.len() == 60).then_some(())).await;
+    consumer.stop().await;
+}
+
 /// Skips types that it does not know, as every handler of ours has to.
 struct Choosy(Recording);
 
