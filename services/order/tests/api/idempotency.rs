@@ -168,6 +168,8 @@ async fn a_run_that_was_taken_over_can_write_nothing_more() {
     let mut rules = Rules::default();
     // The recoverer stays out of this.
     rules.recover.interval = Duration::from_secs(3_600);
+    // One try, long enough for a slow answer.
+    rules.downstream.inventory.attempt_timeout = rules.downstream.inventory.timeout;
     let world = World::with_rules(rules).await;
     world.inventory.behave(|seen| Reply::Late(Duration::from_millis(300), Box::new(stock_held(seen))));
     let first = tokio::spawn(world.request("k", &tea()).send());

@@ -77,7 +77,10 @@ async fn what_may_have_been_charged_is_pending_and_keeps_its_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_alive_is_left_alone() {
-    let world = World::with_rules(impatient()).await;
+    let mut rules = impatient();
+    // One try, long enough for a slow answer.
+    rules.downstream.inventory.attempt_timeout = rules.downstream.inventory.timeout;
+    let world = World::with_rules(rules).await;
     world.inventory.behave(|seen| Reply::Late(Duration::from_millis(350), Box::new(stock_held(seen))));
     assert_eq!(world.place("k", &tea()).await.0, 201);
     assert_eq!(world.count("select max(attempt)::bigint from idempotency_keys").await, 1);
