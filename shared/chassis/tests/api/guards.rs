@@ -9,8 +9,9 @@ use chassis::{CallError, Downstream, Lifecycle, NotSent, RequestContext, downstr
 use contracts::{Problem, ProblemType, headers, trace::TraceContext};
 use reqwest::Method;
 use resilience::{
-    BreakerConfig, BulkheadConfig,
+    BreakerConfig, BulkheadConfig, RampConfig,
     breaker::{State, Window},
+    ramp::RampStep,
     rate_limit::{LimiterConfig, Quota},
     retry::{Purse, RetryConfig},
 };
@@ -110,6 +111,35 @@ async fn a_breaker_that_opens_with_a_try_ends_the_call() {
     let end = put_repeatable(&callee, &context).await;
     assert!(matches!(end, Err(CallError::Unknown(_))), "{end:?}");
     assert_eq!((stub.seen().len(), callee.snapshot().breaker.state), (4, State::Open));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callee_that_has_recovered_gets_its_traffic_back_in_steps() {
+    let stub = Stub::start(|_| Reply::Close).await;
+    let steps = vec![RampStep { percent: 50, duration: Duration::from_secs(600) }];
+    let ramp = RampConfig { steps, ..RampConfig::default() };
+    let breaker = BreakerConfig { open: 50 * MS, probes: 2, ramp, ..rule().breaker };
+    let callee = callee(&stub.url(), &rules::Downstream { breaker, ..rule() });
+    for _ in 0..4 {
+        put(&callee, &context(1_000)).await.unwrap_err();
+    }
+    stub.behave(|_| ok());
+    eventually("the probes go through", async || {
+        drop(put(&callee, &context(1_000)).await);
+        (callee.snapshot().breaker.state == State::Ramping).then_some(())
+    })
+    .await;
+    let before = stub.seen().len();
+    let mut held = 0;
+    for _ in 0..10 {
+        match put(&callee, &context(1_000)).await {
+            Ok(_) => {}
+            Err(CallError::NotSent(NotSent::BreakerOpen)) => held += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((held, stub.seen().len() - before), (5, 5));
+    assert_eq!(callee.snapshot().breaker.ramp.map(|ramp| ramp.percent), Some(50));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,6 +260,12 @@ async fn a_callee_that_says_when_to_come_back_is_left_alone_until_then() {
     let end = put_repeatable(&callee(&stub.url(), &rule()), &context(1_000)).await;
     assert!(matches!(end, Err(CallError::Refused(_))), "{end:?}");
     assert_eq!(stub.seen().len(), 1, "there is no time to wait that long");
+
+    // The header alone, as a proxy sends it.
+    let away = Reply::With(vec![("retry-after", "60".into())], Box::new(Reply::Raw(503, String::new())));
+    let stub = in_turn(vec![away, ok()]).await;
+    put_repeatable(&callee(&stub.url(), &rule()), &context(1_000)).await.unwrap_err();
+    assert_eq!(stub.seen().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
