@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
-use chassis::{App, Downstream, Lifecycle, Wiring};
+use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
 use contracts::topic::PAYMENTS;
 use durable::{Database, database::DatabaseConfig, migrations, outbox::Outbox};
 use events::{Consumer, ConsumerConfig, Relay, RelayConfig};
@@ -22,6 +22,9 @@ use crate::{
 /// How long a start waits for the database to come up.
 const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Which rule guards a callee.
+type Rule = fn(&rules::Downstreams) -> &rules::Downstream;
+
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = Arc::new(wiring.rules.rules.clone());
     let database = Database::connect(&database_config(&config, &rules.database), DATABASE_PATIENCE)
@@ -31,13 +34,19 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let outbox = Outbox::new(database.pool().clone());
 
     let token = wiring.credentials.own_token();
-    let callee = |name, url: &str, rule| Downstream::new(name, url, Some(token), rule, rules.network.reserve);
-    let callees = &rules.downstream;
+    let in_force = &wiring.rules.handle;
+    let callee = |name, url: &str, rule: Rule| Downstream::live(name, url, Some(token), in_force, rule, &lifecycle);
+    let inventory = callee("inventory", &config.inventory_url, |rules| &rules.inventory)?;
+    let charges = callee("payment", &config.payment_url, |rules| &rules.payment)?;
+    let status = callee("payment_status", &config.payment_url, |rules| &rules.payment_status)?;
+    let coupon = callee("coupon", &config.coupon_url, |rules| &rules.coupon)?;
+    let recommendation = callee("recommendation", &config.recommendation_url, |rules| &rules.recommendation)?;
+    let callees = [&inventory, &charges, &status, &coupon, &recommendation].map(Clone::clone);
     let workflow = Arc::new(Workflow {
-        inventory: Inventory(callee("inventory", &config.inventory_url, &callees.inventory)?),
-        payment: Payment(callee("payment", &config.payment_url, &callees.payment)?),
-        coupon: Coupon(callee("coupon", &config.coupon_url, &callees.coupon)?),
-        recommendation: Recommendation(callee("recommendation", &config.recommendation_url, &callees.recommendation)?),
+        inventory: Inventory(inventory),
+        payment: Payment { charges, status },
+        coupon: Coupon(coupon),
+        recommendation: Recommendation(recommendation),
         database: database.clone(),
         outbox: outbox.clone(),
         rules: rules.clone(),
@@ -80,6 +89,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             json!({
                 "database": {"connections": connections, "idle": idle},
                 "free_waits": workflow.changes.free_waits(),
+                "downstream": downstream::snapshots(&callees),
             })
         }),
         close: Box::pin(async move { closing.close().await }),

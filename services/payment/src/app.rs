@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use chassis::{App, Downstream, Lifecycle, Wiring};
+use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
 use contracts::payment::Channel;
 use durable::{Database, database::DatabaseConfig, outbox::Outbox};
 use events::{Relay, RelayConfig};
@@ -55,14 +55,16 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         |stop| pool_gauge::run(database, stop)
     });
 
-    let primary = Downstream::new(
+    let primary = Downstream::live(
         "provider",
         &config.provider_primary_url,
         None,
-        &rules.downstream.provider,
-        rules.network.reserve,
+        &wiring.rules.handle,
+        |rules| &rules.provider,
+        &lifecycle,
     )
     .context("no client for the provider")?;
+    let callees = [primary.clone()];
     let payments = Payments::new(database.clone(), outbox, Provider::new(Channel::Primary, primary));
     let api = Api { lifecycle, payments };
 
@@ -76,7 +78,10 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         state: Arc::new(move || {
             let (open, idle) = shown.connections();
-            json!({"database": {"connections": open, "idle": idle, "limit": connections}})
+            json!({
+                "database": {"connections": open, "idle": idle, "limit": connections},
+                "downstream": downstream::snapshots(&callees),
+            })
         }),
         close: Box::pin(async move { closed.close().await }),
     })

@@ -151,6 +151,11 @@ pub async fn require_caller<B: MessageBody>(
     next.call(request).await
 }
 
+/// Whether a request shows the token of a service, wherever it is going.
+pub(crate) fn is_caller(request: &ServiceRequest) -> bool {
+    credentials(request).is_ok_and(|known| bearer(request).is_ok_and(|token| known.caller(token).is_some()))
+}
+
 fn credentials(request: &ServiceRequest) -> Result<&Credentials, ApiProblem> {
     match request.app_data::<web::Data<Credentials>>() {
         Some(credentials) => Ok(credentials.get_ref()),

@@ -21,16 +21,16 @@ use actix_web::{
 };
 use contracts::{Problem, ProblemType, Service, headers, trace::TraceContext};
 use futures_util::FutureExt;
-use resilience::Deadline;
+use resilience::{Deadline, retry::Purse};
 use rules::{Rules, RulesHandle};
 use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiProblem, Lifecycle, problem};
+use crate::{ApiProblem, Lifecycle, auth, problem};
 
-/// Retries that a whole chain of calls may spend, unless its caller allows fewer.
-const DEFAULT_RETRY_BUDGET: u32 = 3;
+/// Retries of a chain of calls that begins with a job. Those of a request follow the rules.
+const JOB_RETRIES: u32 = 3;
 
 /// The context of one request, or of one round of a job.
 #[derive(Debug, Clone)]
@@ -38,8 +38,8 @@ pub struct RequestContext {
     pub request_id: Arc<str>,
     pub trace: TraceContext,
     pub deadline: Deadline,
-    /// What is left of the chain's retries.
-    pub retry_budget: u32,
+    /// What is left of the chain's retries; clones of the context share it.
+    pub purse: Purse,
 }
 
 impl RequestContext {
@@ -50,7 +50,7 @@ impl RequestContext {
             request_id: format!("{name}-{}", Uuid::now_v7()).into(),
             trace,
             deadline: Deadline::after(budget),
-            retry_budget: DEFAULT_RETRY_BUDGET,
+            purse: Purse::new(JOB_RETRIES),
         }
     }
 }
@@ -94,15 +94,14 @@ pub async fn observe<B: MessageBody + 'static>(
         "http", service = %shared.service, method, route = %label, request_id = %request_id, trace_id = %trace.trace_id()
     );
 
+    let rules = shared.rules.current();
+    let purse = purse(&request, rules.chain.retries);
+    // What goes back to a service that lent us its purse; to nobody else.
+    let lent = purse.as_ref().ok().filter(|_| auth::is_caller(&request)).cloned();
     let outcome = async {
-        let deadline = deadline(&request, &shared.rules.current(), method, route.as_deref())?;
-        let retry_budget = retry_budget(&request)?;
-        request.extensions_mut().insert(RequestContext {
-            request_id: request_id.clone(),
-            trace,
-            deadline,
-            retry_budget,
-        });
+        let deadline = deadline(&request, &rules, method, route.as_deref())?;
+        let purse = purse?;
+        request.extensions_mut().insert(RequestContext { request_id: request_id.clone(), trace, deadline, purse });
         match AssertUnwindSafe(next.call(request)).catch_unwind().await {
             Ok(answer) => answer,
             Err(_) => {
@@ -117,6 +116,10 @@ pub async fn observe<B: MessageBody + 'static>(
     let finish = |response: &mut HttpResponse| {
         if let Ok(id) = header::HeaderValue::from_str(&request_id) {
             response.headers_mut().insert(header::HeaderName::from_static(headers::REQUEST_ID), id);
+        }
+        if let Some(purse) = &lent {
+            let left = purse.handed_back(!response.status().is_server_error());
+            response.headers_mut().insert(header::HeaderName::from_static(headers::RETRY_LEFT), left.into());
         }
         if shared.lifecycle.is_draining() {
             response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
@@ -200,10 +203,9 @@ fn deadline(
 }
 
 /// A caller can lower the budget and not raise it.
-fn retry_budget(request: &ServiceRequest) -> Result<u32, ApiProblem> {
+fn purse(request: &ServiceRequest, full: u32) -> Result<Purse, ApiProblem> {
     let asked = whole_number(request, headers::RETRY_BUDGET)?;
-    let asked = asked.map_or(DEFAULT_RETRY_BUDGET, |n| u32::try_from(n).unwrap_or(u32::MAX));
-    Ok(asked.min(DEFAULT_RETRY_BUDGET))
+    Ok(Purse::new(asked.map_or(full, |n| u32::try_from(n).unwrap_or(u32::MAX)).min(full)))
 }
 
 fn whole_number(request: &ServiceRequest, name: &str) -> Result<Option<u64>, ApiProblem> {

@@ -26,6 +26,8 @@ pub enum Reply {
     Close,
     /// Answers half of what it announced, then closes.
     Truncated,
+    /// Answers with these headers as well.
+    With(Vec<(&'static str, String)>, Box<Reply>),
     /// Answers after a while.
     Late(Duration, Box<Reply>),
     /// Answers once the test has added a permit: for tests in which the order of events is the point.
@@ -121,6 +123,7 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
         log.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
         let behaviour = behaviour.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut reply = behaviour(&seen);
+        let mut more = String::new();
         loop {
             reply = match reply {
                 Reply::Late(wait, then) => {
@@ -134,8 +137,12 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
                     }
                     *then
                 }
-                now => {
-                    reply = now;
+                Reply::With(headers, then) => {
+                    more.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
+                    *then
+                }
+                last => {
+                    reply = last;
                     break;
                 }
             };
@@ -149,10 +156,11 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
             Reply::Raw(status, body) => (status, "text/plain", body.clone(), body.len()),
             Reply::Truncated => (200, "application/json", "{\"sta".to_owned(), 100),
             Reply::Close => return,
-            Reply::Hang | Reply::Late(..) | Reply::Held(..) => std::future::pending().await,
+            Reply::Hang | Reply::Late(..) | Reply::Held(..) | Reply::With(..) => std::future::pending().await,
         };
-        let answer =
-            format!("HTTP/1.1 {status} Stub\r\ncontent-type: {kind}\r\ncontent-length: {announced}\r\n\r\n{body}");
+        let answer = format!(
+            "HTTP/1.1 {status} Stub\r\ncontent-type: {kind}\r\ncontent-length: {announced}\r\n{more}\r\n{body}"
+        );
         if socket.write_all(answer.as_bytes()).await.is_err() || announced != body.len() {
             return;
         }

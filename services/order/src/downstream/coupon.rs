@@ -22,7 +22,7 @@ impl Coupon {
             currency: order.price.currency,
         };
         let path = format!("/v1/redemptions/{}", order.id);
-        match self.0.call::<_, Redemption>(context, Method::PUT, &path, Some(&body), &[]).await {
+        match self.0.call_repeatable::<_, Redemption>(context, Method::PUT, &path, Some(&body)).await {
             Ok(answer) => Event::CouponHeld { discount_minor: answer.body.discount_minor },
             Err(CallError::Refused(problem)) if is_business_no(problem.kind) => Event::CouponRefused(problem),
             Err(error) => {

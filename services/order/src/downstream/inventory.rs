@@ -19,7 +19,7 @@ impl Inventory {
         let items = order.lines.iter().map(|l| ItemRequest { sku: l.sku.clone(), quantity: l.quantity }).collect();
         let path = format!("/v1/reservations/{}", order.id);
         let body = ReserveStock { items };
-        match self.0.call::<_, Reservation>(context, Method::PUT, &path, Some(&body), &[]).await {
+        match self.0.call_repeatable::<_, Reservation>(context, Method::PUT, &path, Some(&body)).await {
             Ok(answer) => {
                 let lines = answer.body.items.into_iter().map(|item| Line {
                     sku: item.sku,
@@ -42,7 +42,7 @@ impl Inventory {
     /// Lets the stock of a dead order go at once.
     pub async fn release(&self, context: &RequestContext, order: OrderId) {
         let path = format!("/v1/reservations/{order}/release");
-        let released = self.0.call::<(), Reservation>(context, Method::POST, &path, None, &[]).await;
+        let released = self.0.call_repeatable::<(), Reservation>(context, Method::POST, &path, None).await;
         if let Err(error) = released {
             tracing::info!(order_id = %order, %error, "the release is left to the event");
         }

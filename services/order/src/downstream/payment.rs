@@ -1,6 +1,6 @@
 //! Payment: on the core path. It alone knows what the provider was told.
 
-use chassis::{CallError, Downstream, NotSent, RequestContext};
+use chassis::{CallError, Downstream, RequestContext};
 use contracts::{
     AttemptId, ProblemType,
     payment::{AttemptState, Channel, Charge, PaymentStatus},
@@ -10,7 +10,11 @@ use reqwest::Method;
 use crate::domain::{Event, Order};
 
 #[derive(Clone)]
-pub struct Payment(pub Downstream);
+pub struct Payment {
+    pub charges: Downstream,
+    /// Fences, behind guards of their own: they have to get through while charges do not.
+    pub status: Downstream,
+}
 
 impl Payment {
     /// Asks payment to charge once. Never repeated: what is not known stays unknown.
@@ -22,14 +26,10 @@ impl Payment {
             payment_method: order.payment_method.clone(),
         };
         let path = format!("/v1/payments/{attempt}");
-        match self.0.call::<_, PaymentStatus>(context, Method::PUT, &path, Some(&body), &[]).await {
+        match self.charges.call::<_, PaymentStatus>(context, Method::PUT, &path, Some(&body), &[]).await {
             Ok(answer) => known(attempt, answer.body),
             Err(CallError::NotSent(why)) => {
-                let reason = match why {
-                    NotSent::Connect => "connect_failed",
-                    NotSent::Deadline => "deadline",
-                };
-                Event::NotDispatched { attempt, left: false, reason: reason.to_owned() }
+                Event::NotDispatched { attempt, left: false, reason: why.as_str().to_owned() }
             }
             Err(CallError::Refused(problem)) => match problem.kind {
                 ProblemType::PaymentNotDispatched => {
@@ -50,7 +50,7 @@ impl Payment {
     /// Asks payment never to send this attempt. Whatever it does not confirm stays unknown.
     pub async fn fence(&self, context: &RequestContext, attempt: AttemptId) -> Event {
         let path = format!("/v1/payments/{attempt}/fence");
-        match self.0.call::<(), PaymentStatus>(context, Method::POST, &path, None, &[]).await {
+        match self.status.call::<(), PaymentStatus>(context, Method::POST, &path, None, &[]).await {
             Ok(answer) => known(attempt, answer.body),
             Err(_) => Event::PaymentUnknown { attempt },
         }

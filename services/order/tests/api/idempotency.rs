@@ -171,6 +171,8 @@ async fn a_run_that_was_taken_over_can_write_nothing_more() {
     let mut rules = patient();
     // The recoverer stays out of this.
     rules.recover.interval = Duration::from_secs(3_600);
+    // One try, long enough for a slow answer.
+    rules.downstream.inventory.attempt_timeout = rules.downstream.inventory.timeout;
     let world = World::with_rules(rules).await;
     let go = Arc::new(Semaphore::new(0));
     let held = go.clone();

@@ -212,6 +212,55 @@ async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_open_breaker_refuses_orders_and_leaves_fences_alone() {
+    let mut rules = Rules::default();
+    rules.downstream.payment.breaker.consecutive_failures = 1;
+    let world = World::with_rules(rules).await;
+    let callees = async || {
+        let state = world.app.client.get(world.app.admin_url("/internal/state")).send().await.unwrap();
+        answer(state).await.1["state"]["downstream"].clone()
+    };
+    world.payment.behave(|seen| match seen.method.as_str() {
+        "PUT" => problem("payment-not-dispatched", 503, json!({"reason": "connect_failed"})),
+        _ => Reply::Json(200, json!({"state": "fenced"})),
+    });
+    assert_eq!(world.place("fenced", &tea()).await.0, 503);
+    let seen = callees().await;
+    assert_eq!(seen["payment"]["breaker"]["state"], "closed", "the provider's trouble is no fault of payment's");
+    assert_eq!(
+        (&seen["payment"]["breaker"]["calls"], &seen["payment_status"]["breaker"]["calls"]),
+        (&json!(1), &json!(1))
+    );
+
+    world.payment.behave(|_| Reply::Close);
+    assert_eq!(world.place("in-doubt", &tea()).await.0, 202);
+    let charges = world.payment.seen_at("PUT", "/").len();
+    let (status, body) = world.place("refused", &tea()).await;
+    assert_eq!((status, &body["mechanism"]), (503, &json!("payment.breaker_open")));
+    assert_eq!(world.payment.seen_at("PUT", "/").len(), charges, "nothing was sent");
+    let seen = callees().await;
+    assert_eq!(seen["payment"]["breaker"]["state"], "open");
+    assert_eq!(seen["payment_status"]["breaker"]["state"], "closed");
+    for callee in ["inventory", "payment", "payment_status", "coupon", "recommendation"] {
+        let seen = &seen[callee];
+        assert!(seen["bulkhead"]["cap"].is_u64() && seen["retry_budget"]["available"].is_u64(), "{callee}: {seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_whose_answer_was_lost_is_asked_for_again_and_a_charge_is_not() {
+    let world = World::start().await;
+    let first = std::sync::atomic::AtomicBool::new(true);
+    world.inventory.behave(move |seen| {
+        if first.swap(false, std::sync::atomic::Ordering::Relaxed) { Reply::Close } else { stock_held(seen) }
+    });
+    world.payment.behave(|_| Reply::Close);
+    assert_eq!(world.place("k", &tea()).await.0, 202);
+    assert_eq!(world.inventory.seen_at("PUT", "/v1/reservations/").len(), 2);
+    assert_eq!(world.payment.seen_at("PUT", "/v1/payments/").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_inventory_refuses_the_order_and_frees_the_key() {
     let (inventory, payment) = (Stub::start(stock_held).await, Stub::start(|_| Reply::Close).await);
     let url = payment.url();

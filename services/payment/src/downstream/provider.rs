@@ -60,8 +60,13 @@ impl Provider {
             self.downstream.call_judged(context, Method::POST, "/v1/charges", Some(&request), &key, verdict).await;
         match called {
             Ok(evidence) => evidence,
-            Err(CallError::NotSent(NotSent::Connect)) => Evidence::NotDispatched(NotDispatchedReason::ConnectFailed),
-            Err(CallError::NotSent(NotSent::Deadline)) => Evidence::NotDispatched(NotDispatchedReason::Deadline),
+            Err(CallError::NotSent(why)) => Evidence::NotDispatched(match why {
+                NotSent::BreakerOpen => NotDispatchedReason::BreakerOpen,
+                NotSent::BulkheadFull => NotDispatchedReason::BulkheadFull,
+                NotSent::RateLimited => NotDispatchedReason::RateLimited,
+                NotSent::Connect => NotDispatchedReason::ConnectFailed,
+                NotSent::Deadline => NotDispatchedReason::Deadline,
+            }),
             Err(CallError::Refused(_) | CallError::Unknown(_)) => Evidence::Unknown,
         }
     }

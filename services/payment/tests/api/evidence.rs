@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use contracts::AttemptId;
+use resilience::{
+    BulkheadConfig,
+    rate_limit::{LimiterConfig, Quota},
+};
 use serde_json::json;
-use testkit::{Reply, TestDatabase, stub::refusing_url};
+use testkit::{Reply, TestDatabase, eventually, stub::refusing_url};
 
 use crate::scene::{Scene, any_kafka, approves, charge, patient, put, serve, state};
 
@@ -107,4 +111,47 @@ async fn a_charge_that_no_time_is_left_for_is_not_sent() {
     assert_eq!((&answer.body["reason"], &answer.body["mechanism"]), (&json!("deadline"), &json!("deadline")));
     assert_eq!(scene.state(id).await.as_deref(), Some("not_dispatched"));
     assert_eq!(scene.charges(), 0);
+}
+
+#[tokio::test]
+async fn what_our_guards_refuse_is_not_sent_and_says_so() {
+    let mut rules = patient();
+    rules.downstream.provider.breaker.consecutive_failures = 1;
+    let scene = Scene::with(rules, any_kafka(), Reply::Raw(500, String::new())).await;
+    scene.put(AttemptId::generate(), &charge()).await.is_unknown();
+    let id = AttemptId::generate();
+    let answer = scene.put(id, &charge()).await;
+    answer.is_problem(503, "payment-not-dispatched");
+    assert_eq!(
+        (&answer.body["reason"], &answer.body["mechanism"]),
+        (&json!("breaker_open"), &json!("breaker.provider"))
+    );
+    assert_eq!(scene.state(id).await.as_deref(), Some("not_dispatched"));
+    assert_eq!(scene.charges(), 1);
+    let state = scene.app.client.get(scene.app.admin_url("/internal/state")).send().await.unwrap();
+    let state: serde_json::Value = state.json().await.unwrap();
+    assert_eq!(state["state"]["downstream"]["provider"]["breaker"]["state"], "open");
+}
+
+#[tokio::test]
+async fn a_full_bulkhead_and_a_spent_limit_are_told_apart() {
+    let mut rules = patient();
+    rules.downstream.provider.bulkhead = BulkheadConfig { cap: 1, wait: Duration::ZERO, max_waiting: 0 };
+    let late = Reply::Late(Duration::from_secs(1), Box::new(approves()));
+    let scene = Scene::with(rules, any_kafka(), late).await;
+    let first = async { scene.put(AttemptId::generate(), &charge()).await };
+    let second = async {
+        eventually("the first charge arrives", async || (scene.charges() == 1).then_some(())).await;
+        scene.put(AttemptId::generate(), &charge()).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!((first.status, second.status, &second.body["reason"]), (200, 503, &json!("bulkhead_full")));
+
+    let mut rules = patient();
+    rules.downstream.provider.limit = LimiterConfig::TokenBucket(Quota::new(0.01, 1));
+    let scene = Scene::with(rules, any_kafka(), approves()).await;
+    assert_eq!(scene.put(AttemptId::generate(), &charge()).await.status, 200);
+    let second = scene.put(AttemptId::generate(), &charge()).await;
+    assert_eq!((second.status, &second.body["reason"]), (503, &json!("rate_limited")));
+    assert_eq!(scene.charges(), 1);
 }

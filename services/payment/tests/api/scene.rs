@@ -47,6 +47,7 @@ pub fn patient() -> Rules {
     let seconds = Duration::from_secs;
     rules.route.insert(Rules::CHARGE.to_owned(), Route { timeout: seconds(20), ..Route::default() });
     rules.downstream.provider.timeout = seconds(15);
+    rules.downstream.provider.attempt_timeout = seconds(15);
     rules.downstream.provider.connect_timeout = seconds(5);
     rules.database.acquire_timeout = seconds(10);
     rules.database.lock_timeout = seconds(5);

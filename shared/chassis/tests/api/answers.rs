@@ -62,3 +62,19 @@ async fn unknown_methods_do_not_become_metric_labels() {
     assert!(metrics.contains("method=\"OTHER\"") && !metrics.contains("BREW"), "{metrics}");
     assert!(metrics.contains("route=\"unmatched\"") && !metrics.contains("route=\"/nothing\""));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_gets_its_purse_back_and_nobody_else_hears_of_it() {
+    let (app, _) = small::start().await;
+    let left = async |token: String, path: &str, budget: &str| {
+        let request = app.get(path).bearer_auth(token).header(headers::RETRY_BUDGET, budget);
+        let response = request.send().await.unwrap();
+        response.headers().get(headers::RETRY_LEFT).map(|left| left.to_str().unwrap().to_owned())
+    };
+    let order = || caller_token(Service::Order);
+    assert_eq!(left(order(), "/internal/who", "2").await.as_deref(), Some("2"));
+    assert_eq!(left(order(), "/internal/who", "0").await.as_deref(), Some("0"));
+    assert_eq!(left(order(), "/internal/who", "99").await.as_deref(), Some("3"), "the rule's purse and no more");
+    assert_eq!(left(order(), "/handler-panics", "2").await.as_deref(), Some("2"), "it failed by itself");
+    assert_eq!(left(user_token(UserId::generate()), "/nothing", "2").await, None);
+}

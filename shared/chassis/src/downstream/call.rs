@@ -1,0 +1,151 @@
+//! The one place where the guards are put together around an exchange.
+//!
+//! For each try: deadline → peek at the breaker → bulkhead → rate limit → breaker lease and ramp → the try's timeout →
+//! exchange → record. Between tries: the decision about another one.
+
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use reqwest::Client;
+use resilience::{Deadline, retry::Attempt};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{
+    CallError, NotSent,
+    evidence::{TIMED_OUT, Tried, Verdict, together},
+    guards::Guards,
+    transport::{Peer, Request, exchange},
+};
+use crate::RequestContext;
+
+/// A callee with its guards.
+pub(super) struct Inside {
+    pub name: &'static str,
+    pub peer: Peer,
+    pub guards: Guards,
+    pub settings: ArcSwap<Settings>,
+}
+
+/// What changes with the rules, beside the guards themselves.
+pub(super) struct Settings {
+    pub client: Client,
+    pub rule: rules::Downstream,
+    pub reserve: Duration,
+}
+
+/// Whether a call may be made twice. Only its caller can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    Never,
+    /// Twice has the effect of once.
+    Idempotent,
+    /// It has no effect at all, so an earlier try that is in doubt proves nothing against a later answer.
+    Safe,
+}
+
+impl Inside {
+    /// A call with all its tries.
+    pub async fn run<B: Serialize + Sync, T>(
+        &self,
+        context: &RequestContext,
+        request: &Request<'_, B>,
+        repeat: Repeat,
+        judge: impl Fn(u16, &[u8]) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let settings = self.settings.load_full();
+        let Ok(budget) = context.deadline.child(settings.rule.timeout, settings.reserve) else {
+            return Err(CallError::NotSent(NotSent::Deadline));
+        };
+        let deadline = Deadline::after(budget);
+        let mut earlier = None;
+        let mut retries = 0;
+        loop {
+            let tried = self.try_once(&settings, context, request, deadline, retries, &judge).await;
+            if retries > 0 {
+                self.guards.count_retry(if tried.outcome.is_ok() { "succeeded" } else { "failed" });
+            }
+            let class = tried.class();
+            let error = match together(earlier.take(), tried.outcome) {
+                Err(error) => error,
+                answered => return answered,
+            };
+            let attempt = Attempt {
+                class,
+                idempotent: repeat != Repeat::Never,
+                retries,
+                breaker_open: self.guards.is_open(),
+                remaining: deadline.remaining(),
+                // What the network alone takes.
+                useful: settings.reserve,
+            };
+            let Some(wait) = self.guards.another_try(&attempt, &context.purse) else { return Err(error) };
+            tracing::debug!(downstream = self.name, %error, ?wait, "trying again");
+            tokio::time::sleep(wait).await;
+            // A question has no effect that could be in doubt: its last answer is the one that counts.
+            earlier = (repeat != Repeat::Safe).then_some(error);
+            retries += 1;
+        }
+    }
+
+    /// One try: admitted, sent, recorded.
+    async fn try_once<B: Serialize + Sync, T>(
+        &self,
+        settings: &Settings,
+        context: &RequestContext,
+        request: &Request<'_, B>,
+        deadline: Deadline,
+        retries: u32,
+        judge: &impl Fn(u16, &[u8]) -> Result<T, CallError>,
+    ) -> Tried<T> {
+        let rule = &settings.rule;
+        let lease = match self.guards.admit(deadline).await {
+            Ok(lease) => lease,
+            Err(why) => return Tried::refused(why),
+        };
+        // Read after the waits, which have taken their part of it.
+        let (in_full, left) = (rule.attempt_timeout.min(rule.timeout), deadline.remaining());
+        if left.is_zero() {
+            return Tried::refused(NotSent::Deadline);
+        }
+        if retries == 0 {
+            self.guards.first_try();
+        }
+        let budget = left.min(in_full);
+        let started = Instant::now();
+        let arrived = exchange(&settings.client, &self.peer, context, request, budget, rule.passes_purse).await;
+        let took = started.elapsed();
+        let (outcome, status, retry_after) = match arrived {
+            Ok(arrived) => (judge(arrived.status, &arrived.bytes), Some(arrived.status), arrived.retry_after),
+            Err(error) => (Err(error), None, None),
+        };
+        let timed_out = matches!(&outcome, Err(CallError::Unknown(reason)) if status.is_none() && reason == TIMED_OUT);
+        // A short wait for a permit is no excuse for the callee; a try that got markedly less than its due is one.
+        let cut_short = budget < in_full.mul_f64(0.75);
+        let tried = Tried { outcome, status, retry_after, timed_out, cut_short };
+        match tried.verdict(took >= rule.breaker.slow_threshold) {
+            Verdict::Success => lease.breaker.success(),
+            Verdict::Failure => lease.breaker.failure(),
+            Verdict::Neutral => lease.breaker.ignore(),
+        }
+        self.observe(&tried, took);
+        tried
+    }
+
+    fn observe<T>(&self, tried: &Tried<T>, took: Duration) {
+        let label = match &tried.outcome {
+            Ok(_) => "answered",
+            Err(CallError::NotSent(_)) => "not_sent",
+            Err(CallError::Refused(_)) => "refused",
+            Err(CallError::Unknown(_)) => "unknown",
+        };
+        metrics::histogram!("downstream_request_duration_seconds", "downstream" => self.name, "outcome" => label)
+            .record(took.as_secs_f64());
+        if tried.timed_out {
+            metrics::counter!("downstream_request_timeout_total", "downstream" => self.name).increment(1);
+        }
+        if let Err(error) = &tried.outcome {
+            tracing::info!(downstream = self.name, outcome = label, reason = %error, "downstream call");
+        }
+    }
+}
