@@ -4,6 +4,7 @@
 
 mod answers;
 mod downstream;
+mod guards;
 mod process;
 mod small;
 mod stopping;
