@@ -31,6 +31,7 @@ use crate::{
     context::Shared,
     env::{ConfigError, Env},
     guards::Guards,
+    openapi,
     rules_file::{self, LoadedRules},
     server::{self, Listeners, Routes},
     telemetry::{self, TelemetryConfig},
@@ -114,7 +115,8 @@ impl Running {
 }
 
 /// Opens the listeners for an application and calls it ready.
-pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, app: App) -> io::Result<Running> {
+pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<Running> {
+    openapi::add_guards(&mut app.openapi);
     let guards = Arc::new(Guards::new(wiring.service, &wiring.rules.handle.current()).map_err(io::Error::other)?);
     let shared = web::Data::new(Shared {
         service: wiring.service,

@@ -93,7 +93,7 @@ fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &A
         let handled = handled.clone();
         move || {
             handled.fetch_add(1, Ordering::Relaxed);
-            async { HttpResponse::Ok() }
+            async { HttpResponse::Ok().finish() }
         }
     };
     let hold = || {
@@ -102,7 +102,7 @@ fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &A
             let go = go.clone();
             async move {
                 go.acquire().await.unwrap().forget();
-                HttpResponse::Ok()
+                HttpResponse::Ok().finish()
             }
         }
     };
