@@ -8,7 +8,7 @@ use contracts::Service;
 use rules::{Origin, RulesHandle};
 use serde_json::{Value, json};
 
-use crate::{Lifecycle, problem, telemetry};
+use crate::{Lifecycle, guards::Guards, problem, telemetry};
 
 /// Whether the service can do its job, as far as it can tell without asking its siblings.
 pub type ReadyCheck = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
@@ -23,6 +23,7 @@ pub struct Admin {
     pub rules: RulesHandle,
     pub ready: ReadyCheck,
     pub state: StateView,
+    pub guards: Arc<Guards>,
     pub openapi: Value,
 }
 
@@ -71,6 +72,7 @@ async fn readyz(admin: web::Data<Admin>) -> HttpResponse {
 async fn metrics_text(admin: web::Data<Admin>) -> HttpResponse {
     metrics::gauge!("http_inflight_requests").set(admin.lifecycle.in_flight() as f64);
     let in_force = admin.rules.in_force();
+    admin.guards.measure(&in_force.rules);
     metrics::gauge!("stability_rules_version").set(in_force.rules.version as f64);
     for origin in [Origin::Console, Origin::LastKnownGood, Origin::File, Origin::Default] {
         let here = f64::from(u8::from(origin == in_force.origin));
@@ -89,6 +91,7 @@ async fn internal_state(admin: web::Data<Admin>) -> HttpResponse {
         "ready": admin.lifecycle.is_ready(),
         "in_flight": admin.lifecycle.in_flight(),
         "rules": {"version": in_force.rules.version, "origin": in_force.origin},
+        "guards": admin.guards.snapshot(&in_force.rules),
         "state": state,
     }))
 }

@@ -21,7 +21,7 @@ use subtle::ConstantTimeEq;
 use crate::{
     ApiProblem, dev_secrets,
     env::{ConfigError, Env, bad, check_secret},
-    problem,
+    guards, problem,
 };
 
 /// What a user's token says.
@@ -134,21 +134,21 @@ pub struct User {
 #[derive(Debug, Clone)]
 pub struct Caller(pub String);
 
-/// For scopes that users call.
+/// For scopes that users call. Behind it are the [`guards`].
 pub async fn require_user<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
     let claims = credentials(&request)?.user(bearer(&request)?).ok_or_else(unauthenticated)?;
     request.extensions_mut().insert(User { id: claims.sub, tenant: claims.tenant, tier: claims.tier });
-    next.call(request).await
+    guards::admit(request, next).await
 }
 
-/// For scopes that services call.
+/// For scopes that services call. Behind it are the [`guards`].
 pub async fn require_caller<B: MessageBody>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<B>, Error> {
     let caller = credentials(&request)?.caller(bearer(&request)?).map(str::to_owned).ok_or_else(unauthenticated)?;
     request.extensions_mut().insert(Caller(caller));
-    next.call(request).await
+    guards::admit(request, next).await
 }
 
 /// Whether a request shows the token of a service, wherever it is going.

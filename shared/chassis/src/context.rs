@@ -27,7 +27,11 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiProblem, Lifecycle, auth, problem};
+use crate::{
+    ApiProblem, Lifecycle, auth,
+    guards::{Guards, Refused},
+    problem,
+};
 
 /// Retries of a chain of calls that begins with a job. Those of a request follow the rules.
 const JOB_RETRIES: u32 = 3;
@@ -71,6 +75,7 @@ pub struct Shared {
     pub service: Service,
     pub rules: RulesHandle,
     pub lifecycle: Lifecycle,
+    pub guards: Arc<Guards>,
 }
 
 /// Trace, request id, deadline, and the answer's last touches.
@@ -125,7 +130,8 @@ pub async fn observe<B: MessageBody + 'static>(
             response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         }
         count(&shared.service, &label, method, response.status(), started.elapsed());
-        if response.status().is_server_error() {
+        let is_logged = response.extensions().get::<Refused>().is_some();
+        if response.status().is_server_error() && !is_logged {
             span.in_scope(|| tracing::warn!(status = response.status().as_u16(), "answered with an error"));
         } else {
             span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`service`] (a process from start to end) · [`env`] (configuration) · [`lifecycle`] (who may still
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
-//! [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
+//! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
 //! the evidence that they leave) · [`admin`] · [`openapi`] · [`telemetry`].
 
 pub mod admin;
@@ -12,6 +12,7 @@ pub mod dev_secrets;
 pub mod downstream;
 pub mod env;
 pub mod extract;
+pub mod guards;
 pub mod lifecycle;
 pub mod openapi;
 pub mod problem;

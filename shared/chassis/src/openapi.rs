@@ -1,5 +1,6 @@
-//! What the OpenAPI documents of internal APIs have in common: the bearer token, and the refusals that come from the
-//! layers around every handler. Written down once here, so that a document lists them for each of its routes.
+//! What the OpenAPI documents have in common: for internal APIs the bearer token and the refusals that come from the
+//! layers around every handler, and for all of them what the guards answer. Written down once here, so that a document
+//! lists them for each of its routes.
 
 use contracts::{Problem, headers};
 use utoipa::{
@@ -47,6 +48,25 @@ impl Modify for Internal {
     }
 }
 
+/// Adds what the guards answer in a handler's place, on every route.
+pub(crate) fn add_guards(document: &mut openapi::OpenApi) {
+    const LIMITED: &str = "`rate-limited`: `mechanism` names the limit, `retry_after_ms` says when to return";
+    const OVERLOADED: &str = "`overloaded`: too much is in flight";
+    let problem = || Content::new(Some(Ref::from_schema_name(Problem::name()))).into();
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        for (status, description) in [("429", LIMITED), ("503", OVERLOADED)] {
+            let responses = &mut operation.responses.responses;
+            let missing = || RefOr::T(Response::new(String::new()));
+            let RefOr::T(response) = responses.entry(status.to_owned()).or_insert_with(missing) else { continue };
+            if !response.description.is_empty() {
+                response.description.push_str("; or ");
+            }
+            response.description.push_str(description);
+            response.content.entry(headers::PROBLEM_JSON.to_owned()).or_insert_with(problem);
+        }
+    }
+}
+
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
@@ -65,5 +85,40 @@ fn complete(operation: &mut Operation) {
             let problem = Content::new(Some(Ref::from_schema_name(Problem::name())));
             response.content.entry(headers::PROBLEM_JSON.to_owned()).or_insert_with(|| problem.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::OpenApi;
+
+    use super::*;
+
+    #[utoipa::path(get, path = "/plain", responses((status = 200)))]
+    #[expect(dead_code, reason = "only its description is used")]
+    async fn plain() {}
+
+    #[utoipa::path(get, path = "/storing", responses((status = 503, description = "The database is unavailable")))]
+    #[expect(dead_code, reason = "only its description is used")]
+    async fn storing() {}
+
+    #[derive(OpenApi)]
+    #[openapi(paths(plain, storing))]
+    struct Document;
+
+    #[test]
+    fn every_route_lists_what_the_guards_answer_beside_its_own_refusals() {
+        let mut document = Document::openapi();
+        add_guards(&mut document);
+        let document = serde_json::to_value(document).unwrap();
+        for path in ["/plain", "/storing"] {
+            let responses = &document["paths"][path]["get"]["responses"];
+            for (status, slug) in [("429", "`rate-limited`"), ("503", "`overloaded`")] {
+                assert!(responses[status]["description"].as_str().unwrap().contains(slug), "{responses}");
+                assert!(responses[status]["content"][headers::PROBLEM_JSON].is_object(), "{responses}");
+            }
+        }
+        let said = document["paths"]["/storing"]["get"]["responses"]["503"]["description"].as_str().unwrap();
+        assert!(said.starts_with("The database is unavailable; or "), "{said}");
     }
 }

@@ -12,6 +12,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,6 +30,8 @@ use crate::{
     auth::Credentials,
     context::Shared,
     env::{ConfigError, Env},
+    guards::Guards,
+    openapi,
     rules_file::{self, LoadedRules},
     server::{self, Listeners, Routes},
     telemetry::{self, TelemetryConfig},
@@ -112,11 +115,14 @@ impl Running {
 }
 
 /// Opens the listeners for an application and calls it ready.
-pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, app: App) -> io::Result<Running> {
+pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<Running> {
+    openapi::add_guards(&mut app.openapi);
+    let guards = Arc::new(Guards::new(wiring.service, &wiring.rules.handle.current()).map_err(io::Error::other)?);
     let shared = web::Data::new(Shared {
         service: wiring.service,
         rules: wiring.rules.handle.clone(),
         lifecycle: lifecycle.clone(),
+        guards: guards.clone(),
     });
     let admin = Admin {
         service: wiring.service,
@@ -125,11 +131,13 @@ pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, app: App) -> io::Result<Runn
         rules: wiring.rules.handle.clone(),
         ready: app.ready,
         state: app.state,
+        guards: guards.clone(),
         openapi: serde_json::to_value(app.openapi).map_err(io::Error::other)?,
     };
     telemetry::metrics();
     refuse_unruled(&admin.openapi)?;
     wiring.rules.watch(&lifecycle);
+    guards.keep_up(&wiring.rules.handle, &lifecycle);
     let credentials = web::Data::new(wiring.credentials.clone());
     let listeners = server::listen(wiring.api_addr, wiring.admin_addr, app.routes, shared, credentials, admin)?;
     lifecycle.set_ready();

@@ -79,18 +79,32 @@ pub fn wiring(service: Service, rules: Rules) -> Wiring {
 }
 
 /// A user's token that is valid for an hour.
-///
-/// # Panics
-/// Never: claims of ours can be signed.
 #[must_use]
 pub fn user_token(user: UserId) -> String {
-    let exp = chrono::Utc::now().timestamp().unsigned_abs() + 3_600;
-    let claims = Claims { sub: user, tenant: None, tier: None, scope: Scope::User, exp };
-    auth::mint(dev_secrets::AUTH_JWT_SECRET, &claims).expect("a token")
+    token(user, None, None)
+}
+
+/// The token of a user of a tier, such as `vip`.
+#[must_use]
+pub fn tier_token(user: UserId, tier: &str) -> String {
+    token(user, None, Some(tier))
+}
+
+/// The token of a user of a tenant.
+#[must_use]
+pub fn tenant_token(user: UserId, tenant: &str) -> String {
+    token(user, Some(tenant), None)
 }
 
 /// The token by which `service` is known to the others.
 #[must_use]
 pub fn caller_token(service: Service) -> String {
     dev_secrets::internal_token(service.as_str())
+}
+
+fn token(user: UserId, tenant: Option<&str>, tier: Option<&str>) -> String {
+    let exp = chrono::Utc::now().timestamp().unsigned_abs() + 3_600;
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let claims = Claims { sub: user, tenant: owned(tenant), tier: owned(tier), scope: Scope::User, exp };
+    auth::mint(dev_secrets::AUTH_JWT_SECRET, &claims).expect("claims of ours can be signed")
 }

@@ -8,7 +8,7 @@ pub mod kafka;
 pub mod redis;
 pub mod stub;
 
-pub use app::{TestApp, caller_token, user_token};
+pub use app::{TestApp, caller_token, tenant_token, tier_token, user_token};
 pub use database::TestDatabase;
 pub use eventually::eventually;
 pub use redis::OwnRedis;

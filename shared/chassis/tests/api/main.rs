@@ -4,7 +4,8 @@
 
 mod answers;
 mod downstream;
-mod guards;
+mod inbound;
+mod outbound;
 mod process;
 mod ruling;
 mod small;

@@ -42,7 +42,8 @@ pub async fn turn() -> Turn {
             .unwrap();
         let started = dev(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")]);
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        let token = String::from_utf8(dev(&["token", "--user", "newcomer"]).stdout).unwrap();
+        // The tests' clients share one user: a program, and so a VIP.
+        let token = String::from_utf8(dev(&["token", "--user", "newcomer", "--tier", "vip"]).stdout).unwrap();
         let urls = vec![format!("http://127.0.0.1:{base}"), format!("http://127.0.0.1:{}", base + 100)];
         *turn = Some(System { base, shop: Shop::new(urls, token.trim().to_owned()) });
     }

@@ -1,0 +1,165 @@
+//! The inbound guards, composed: what a request that has shown who it is passes before its handler.
+//!
+//! The authentication of a scope calls [`admit`], so that a route behind authentication is behind the guards too, and
+//! nobody unknown uses anything up. In this order: in-flight cap → the route's bucket → the bucket of whoever asks. The
+//! route's bucket is looked at before the user's is touched, and taken from after it: a full house costs nobody their own
+//! quota, and a user far above theirs takes nothing from the others.
+//!
+//! A refusal stores nothing and asks nobody. The limiters are made once a process, outside the web server's workers, or
+//! every quota would be multiplied by their number; new rules reconfigure them, and they keep what they have counted.
+
+mod criticality;
+mod in_flight;
+mod key_limits;
+mod rate_limit_headers;
+mod refusal;
+mod route_limits;
+
+use std::{sync::Arc, time::Duration};
+
+use actix_web::{
+    Error, HttpMessage,
+    body::MessageBody,
+    dev::{ServiceRequest, ServiceResponse},
+    middleware::Next,
+    web,
+};
+use contracts::Service;
+use resilience::rate_limit::Invalid;
+use rules::{Rules, RulesHandle};
+use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
+
+use crate::{ApiProblem, Lifecycle, RequestContext, auth, context::Shared, problem};
+use in_flight::InFlight;
+use key_limits::KeyLimits;
+use rate_limit_headers::Governed;
+use refusal::Refusals;
+use route_limits::RouteLimits;
+
+pub use refusal::Refused;
+
+/// Often enough that memory follows the present, seldom enough that nobody notices.
+const EVICT_EVERY: Duration = Duration::from_secs(5);
+
+/// The guards' state; one a process.
+pub struct Guards {
+    service: Service,
+    in_flight: InFlight,
+    routes: RouteLimits,
+    keys: KeyLimits,
+    refusals: Refusals,
+}
+
+/// Who asks, as far as the guards care.
+enum Asking {
+    User(auth::User),
+    Caller(auth::Caller),
+}
+
+impl Guards {
+    pub fn new(service: Service, rules: &Rules) -> Result<Self, Invalid> {
+        Ok(Self {
+            service,
+            in_flight: InFlight::default(),
+            routes: RouteLimits::new(rules)?,
+            keys: KeyLimits::new(&rules.key_limits)?,
+            refusals: Refusals::new()?,
+        })
+    }
+
+    /// Follows the rules and forgets idle keys, until shutdown.
+    pub fn keep_up(self: &Arc<Self>, rules: &RulesHandle, lifecycle: &Lifecycle) {
+        let (guards, rules) = (self.clone(), rules.clone());
+        let mut changes = rules.subscribe();
+        lifecycle.spawn_background("guards", |stop| async move {
+            // What changed between their making and the subscription.
+            guards.apply(&rules.current());
+            let mut tick = tokio::time::interval(EVICT_EVERY);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    // The sender cannot be gone: `rules` holds one.
+                    _ = changes.changed() => {
+                        let in_force = changes.borrow_and_update().clone();
+                        guards.apply(&in_force.rules);
+                    }
+                    _ = tick.tick() => guards.keys.evict_idle(),
+                }
+            }
+        });
+    }
+
+    fn apply(&self, rules: &Rules) {
+        let applied = self.routes.apply(rules).and_then(|()| self.keys.apply(&rules.key_limits));
+        if let Err(error) = applied {
+            // Rules are validated before they come into force, so this tells of a gap in their validation.
+            tracing::error!(%error, rule_version = rules.version, "a limiter cannot take its new rule and keeps the old");
+        }
+    }
+
+    /// For `/internal/state`.
+    pub(crate) fn snapshot(&self, rules: &Rules) -> Value {
+        let caps = in_flight::caps(self.service, rules);
+        json!({
+            "in_flight": {
+                "taken": self.in_flight.taken(), "limit": caps.critical, "sheddable_limit": caps.sheddable
+            },
+            "routes": self.routes.snapshot(),
+            "keys": self.keys.snapshot(),
+        })
+    }
+
+    /// Gauges, set when somebody asks for them.
+    pub(crate) fn measure(&self, rules: &Rules) {
+        let caps = in_flight::caps(self.service, rules);
+        metrics::gauge!("http_inflight_limit").set(f64::from(caps.critical));
+        self.routes.measure();
+        self.keys.measure();
+    }
+}
+
+/// Lets a request through to its handler, or answers in its place.
+pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
+    let shared = request.app_data::<web::Data<Shared>>().cloned();
+    let context = request.extensions().get::<RequestContext>().cloned();
+    let asking = {
+        let extensions = request.extensions();
+        let user = extensions.get::<auth::User>().cloned().map(Asking::User);
+        user.or_else(|| extensions.get::<auth::Caller>().cloned().map(Asking::Caller))
+    };
+    let (Some(shared), Some(context), Some(asking)) = (shared, context, asking) else {
+        return Err(ApiProblem::from(problem::internal()).into());
+    };
+    let (guards, rules) = (&shared.guards, shared.rules.current());
+    let pattern = request.match_pattern().unwrap_or_default();
+    let rule = rules.route(request.method().as_str(), &pattern);
+    let criticality = criticality::of(&request, rule.criticality, &asking)?;
+    let refuse = |refused| guards.refusals.answer(refused, rules.version);
+
+    let caps = in_flight::caps(guards.service, &rules);
+    let _permit = guards.in_flight.enter(caps.of(criticality)).map_err(refuse)?;
+    let route = guards.routes.find(request.method().as_str(), &pattern);
+    let _route_permit = match (route, rule.max_in_flight) {
+        (Some(route), Some(most)) => {
+            let caps = in_flight::Caps::new(most, caps.sheddable_share);
+            Some(route.in_flight.enter(caps.of(criticality)).map_err(refuse)?)
+        }
+        _ => None,
+    };
+    let mut governed = Governed::default();
+    let taken = route.map(|route| route.look()).transpose().map_err(refuse)?.flatten();
+    guards.keys.take(&asking, rule.key_limit, &mut governed).map_err(refuse)?;
+    if let Some(route) = route {
+        let taken = match taken {
+            Some(taken) => taken,
+            None => route.take(context.deadline).await.map_err(refuse)?,
+        };
+        governed.add(route_limits::POLICY, &taken);
+    }
+
+    let mut answer = next.call(request).await?;
+    governed.write(answer.headers_mut());
+    Ok(answer)
+}

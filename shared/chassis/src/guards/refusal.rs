@@ -1,0 +1,97 @@
+//! What a guard's refusal becomes: an answer, a count, and now and then a line in the log.
+//!
+//! Refusals come in floods, and a log line for each would take what the refusal was to save.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use actix_web::{Error, error::InternalError};
+use contracts::{Problem, ProblemType};
+use resilience::rate_limit::{Invalid, Quota, RateLimited, TokenBucket};
+
+use super::{key_limits, rate_limit_headers::Governed, route_limits};
+use crate::{ApiProblem, problem};
+
+const IN_FLIGHT: &str = "in_flight";
+/// Log lines a second for each mechanism.
+const LOGGED: Quota = Quota::new(10.0, 10);
+
+/// A guard's no.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    kind: ProblemType,
+    mechanism: &'static str,
+    detail: String,
+    retry_after: Duration,
+    governed: Governed,
+}
+
+/// Marks an answer that a guard gave: it has been logged here, if at all.
+#[derive(Debug, Clone, Copy)]
+pub struct Refused;
+
+impl Refusal {
+    pub fn rate_limited(mechanism: &'static str, policy: &str, limited: RateLimited) -> Self {
+        Self {
+            kind: ProblemType::RateLimited,
+            mechanism,
+            detail: format!("the limit of {} in {:?} is used up", limited.limit, limited.window),
+            retry_after: limited.retry_after,
+            governed: Governed::by(policy, &limited),
+        }
+    }
+
+    pub fn overloaded(retry_after: Duration) -> Self {
+        let detail = "as many requests are in flight as can be finished in time".to_owned();
+        Self { kind: ProblemType::Overloaded, mechanism: IN_FLIGHT, detail, retry_after, governed: Governed::default() }
+    }
+}
+
+/// The log's own limits, one a mechanism.
+pub(super) struct Refusals([Mechanism; 6]);
+
+struct Mechanism {
+    name: &'static str,
+    log: TokenBucket,
+    unlogged: AtomicU64,
+}
+
+impl Refusals {
+    pub fn new() -> Result<Self, Invalid> {
+        let of = |name| Ok(Mechanism { name, log: TokenBucket::new(LOGGED)?, unlogged: AtomicU64::new(0) });
+        Ok(Self([
+            of(IN_FLIGHT)?,
+            of(route_limits::MECHANISM)?,
+            of(key_limits::USER)?,
+            of(key_limits::POLL)?,
+            of(key_limits::TENANT)?,
+            of(key_limits::CALLER)?,
+        ]))
+    }
+
+    pub fn answer(&self, refusal: Refusal, rule_version: i64) -> Error {
+        let Refusal { kind, mechanism, detail, retry_after, governed } = refusal;
+        metrics::counter!("stability_rate_limited_total", "mechanism" => mechanism).increment(1);
+        // Rounded up: who comes back when told is let in.
+        let retry_after_ms = u64::try_from(retry_after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        self.log(mechanism, rule_version, retry_after_ms);
+        let mut problem = Problem::new(kind, detail).with_mechanism(mechanism).with_retry_after_ms(retry_after_ms);
+        problem.rule_version = Some(rule_version);
+        let mut response = problem::respond(&problem);
+        governed.write(response.headers_mut());
+        response.extensions_mut().insert(Refused);
+        InternalError::from_response(ApiProblem::from(problem), response).into()
+    }
+
+    fn log(&self, mechanism: &'static str, rule_version: i64, retry_after_ms: u64) {
+        let Some(known) = self.0.iter().find(|known| known.name == mechanism) else { return };
+        if known.log.check().is_err() {
+            known.unlogged.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let unlogged = known.unlogged.swap(0, Ordering::Relaxed);
+        tracing::warn!(mechanism, rule_version, retry_after_ms, unlogged, "a request was refused");
+    }
+}
