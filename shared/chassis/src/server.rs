@@ -38,8 +38,9 @@ const PUBLIC_HEADER_TIMEOUT: Duration = Duration::from_millis(500);
 const INTERNAL_HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections that one worker holds at once.
 const MAX_CONNECTIONS: usize = 2_048;
-/// How long the web server itself waits at a stop; we wait for requests ourselves, and this only for idle clients.
-const STOP_TIMEOUT_SECONDS: u64 = 1;
+/// After so long a stop cuts off the connections that are still open. Above every deadline, so that it is idle clients
+/// alone; nobody waits for it, since we wait for requests ourselves.
+const STOP_TIMEOUT_SECONDS: u64 = 30;
 
 /// Binds both addresses, then serves. An error names the address.
 pub fn listen(
