@@ -9,28 +9,42 @@ use uuid::Uuid;
 
 use super::system::System;
 
-/// Waits until nothing moves by itself any more: no order stands in a state that only a run can leave, no event waits.
+/// Waits until nothing moves by itself any more: no order stands in a state that only a run can leave, nothing that
+/// payment knows is news to order, no event waits or is on its way.
 pub async fn quiet(system: &System) {
     let order = system.database("order").await;
+    let (payment, inventory) = (system.database("payment").await, system.database("inventory").await);
     eventually("no order stands still", async || {
         let standing = "select count(*) from orders where status in ('created', 'stock_reserved', 'payment_in_flight')";
         (count(&order, standing).await == 0).then_some(())
     })
     .await;
-    for name in ["order", "payment"] {
-        let db = system.database(name).await;
-        eventually("the outbox is empty", async || {
-            (count(&db, "select count(*) from outbox where published_at is null").await == 0).then_some(())
-        })
-        .await;
-    }
-    // Published is not applied: what inventory holds has to be exactly what is still pending.
-    let inventory = system.database("inventory").await;
-    let reserved = "select coalesce(sum(reserved), 0)::bigint from stock";
-    let pending = "select coalesce(sum(i.quantity), 0)::bigint from order_items i join orders o on o.id = i.order_id
-                    where o.status = 'payment_pending'";
-    eventually("every event is applied", async || {
-        (count(&inventory, reserved).await == count(&order, pending).await).then_some(())
+    // In one pass, in the order in which one thing leads to the next: a charge under way ends, order hears of it and
+    // says what follows, inventory applies it.
+    eventually("nothing is on its way", async || {
+        let under_way =
+            "select count(*) from attempts where state = 'dispatched' and updated_at > now() - interval '5 seconds'";
+        if count(&payment, under_way).await > 0 {
+            return None;
+        }
+        let pending: Vec<Uuid> = sqlx::query_scalar("select attempt_id from orders where status = 'payment_pending'")
+            .fetch_all(&order)
+            .await
+            .unwrap();
+        let news: i64 = sqlx::query_scalar(
+            "select count(*) from attempts where id = any($1) and state in ('approved', 'declined', 'fenced')",
+        )
+        .bind(&pending)
+        .fetch_one(&payment)
+        .await
+        .unwrap();
+        let waiting = "select count(*) from outbox where published_at is null";
+        if news > 0 || count(&order, waiting).await > 0 || count(&payment, waiting).await > 0 {
+            return None;
+        }
+        // Published is not applied: what inventory holds has to be exactly what is still pending.
+        let held = "select count(*) from reservations where state = 'held'";
+        (count(&inventory, held).await == i64::try_from(pending.len()).unwrap()).then_some(())
     })
     .await;
 }
