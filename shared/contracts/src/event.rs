@@ -6,10 +6,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    AttemptId, Currency, EventId, OrderId, Service, UserId,
+    AttemptId, Currency, EventId, OrderId, RefundId, Service, UserId,
     order::{OrderItem, StatusReason},
     payment::Channel,
-    topic::{ORDERS, PAYMENTS, Topic},
+    topic::{COMPENSATE, COUPONS, ORDERS, PAYMENTS, RECONCILE, Topic},
 };
 
 /// An envelope. Consumers match on `kind`, skip the types that they do not know, and decode `data` of the others.
@@ -29,6 +29,10 @@ pub struct Event {
     pub traceparent: Option<String>,
     /// Raised per event of one subject and source. Gates projections such as caches, never commands.
     pub version: i64,
+    /// An extension of ours: before this moment, a consumer leaves the event alone. It holds up its partition, so only
+    /// the retry tiers of a queue carry it, where everything waits equally long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notbefore: Option<DateTime<Utc>>,
     pub data: Value,
 }
 
@@ -67,6 +71,7 @@ impl Event {
             datacontenttype: "application/json".to_owned(),
             traceparent,
             version,
+            notbefore: None,
             data: serde_json::to_value(data)?,
         })
     }
@@ -132,6 +137,67 @@ pub struct PaymentUnknown {
 }
 event_data!(PaymentUnknown, "payment.unknown", ORDERS, Service::Order);
 
+/// The charge certainly was not sent, and the order is small enough to wait: payment sends it when it can.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentDeferred {
+    pub order_id: OrderId,
+    pub attempt_id: AttemptId,
+}
+event_data!(PaymentDeferred, "payment.deferred", ORDERS, Service::Order);
+
+/// Money has to go back. Said again with the same `refund_id` until it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentRefundRequested {
+    pub order_id: OrderId,
+    pub attempt_id: AttemptId,
+    /// One an order and purpose, so that no purpose is paid out twice.
+    pub refund_id: RefundId,
+    pub amount_minor: i64,
+    pub currency: Currency,
+    /// For people: `cancelled`, `late_approval`, `coupon`.
+    pub reason: String,
+}
+event_data!(PaymentRefundRequested, "payment.refund_requested", ORDERS, Service::Order);
+
+/// The order was confirmed at full price while coupon did not answer: honour the code now if it can be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CouponCompensate {
+    pub order_id: OrderId,
+    pub user_id: UserId,
+    pub code: String,
+    pub subtotal_minor: i64,
+    pub currency: Currency,
+}
+event_data!(CouponCompensate, "coupon.compensate", ORDERS, Service::Order);
+
+/// What became of a coupon that was pending.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CouponSettled {
+    pub order_id: OrderId,
+    pub outcome: CouponOutcome,
+}
+event_data!(CouponSettled, "coupon.settled", COUPONS, Service::Coupon);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum CouponOutcome {
+    /// Redeemed for the order; this much is to be paid back.
+    Honoured { discount_minor: i64 },
+    /// Not to be had, also not at the last try; a person decides what the customer gets.
+    Refused { reason: String },
+}
+
+/// Coupon's own note to try again later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompensationDue {
+    pub order_id: OrderId,
+    pub user_id: UserId,
+    pub code: String,
+    pub subtotal_minor: i64,
+    pub currency: Currency,
+}
+event_data!(CompensationDue, "coupon.compensation_due", COMPENSATE[0], Service::Coupon);
+
 /// The provider proved a charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentApproved {
@@ -161,6 +227,33 @@ pub struct PaymentFenced {
     pub attempt_id: AttemptId,
 }
 event_data!(PaymentFenced, "payment.fenced", PAYMENTS, Service::Payment);
+
+/// The provider proved a refund.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentRefunded {
+    pub order_id: OrderId,
+    pub attempt_id: AttemptId,
+    pub refund_id: RefundId,
+    pub amount_minor: i64,
+    pub currency: Currency,
+}
+event_data!(PaymentRefunded, "payment.refunded", PAYMENTS, Service::Payment);
+
+/// Nobody at the provider has said what became of the charge, for longer than anybody should wait. It is still asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentReview {
+    pub order_id: OrderId,
+    pub attempt_id: AttemptId,
+}
+event_data!(PaymentReview, "payment.review", PAYMENTS, Service::Payment);
+
+/// Payment's own note to ask the provider about an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconcileDue {
+    pub order_id: OrderId,
+    pub attempt_id: AttemptId,
+}
+event_data!(ReconcileDue, "payment.reconcile_due", RECONCILE[0], Service::Payment);
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use contracts::topic::DEAD_LETTER_SUFFIX;
+use contracts::topic;
 use rdkafka::{
     Message, Timestamp,
     error::KafkaError,
@@ -66,7 +66,7 @@ impl DeadLetters {
     /// Ends when the broker has the letter; only then may the message's offset be stored.
     pub(crate) async fn deliver(&self, message: &OwnedMessage, reason: Reason, detail: &str) -> Result<(), KafkaError> {
         let producer = self.producer().await?;
-        let topic = format!("{}{DEAD_LETTER_SUFFIX}", message.topic());
+        let topic = topic::dead_letters(message.topic());
         let mut record = FutureRecord::<[u8], [u8]>::to(&topic).headers(self.headers(message, reason, detail));
         (record.key, record.payload) = (message.key(), message.payload());
         let sent = producer.send(record, DELIVERY_TIMEOUT).await;
