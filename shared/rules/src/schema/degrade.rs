@@ -10,18 +10,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Every feature, and its levels from normal to the last resort.
-pub const FEATURES: &[Feature] = &[
-    // Live → the last cached answer → a static list → omitted.
-    Feature { name: "recommendation", levels: &["live", "cache", "default", "off"] },
-    // Validated and discounted → full price, settled later → without a coupon.
-    Feature { name: "coupon", levels: &["on", "pending", "off"] },
-    // Primary, then backup → backup alone → deferred, up to an amount → refused.
-    Feature { name: "payment", levels: &["on", "backup_only", "defer", "off"] },
-    // Live → a cached snapshot that says how old it is.
-    Feature { name: "availability", levels: &["live", "cache"] },
-    // Everybody → the listed users alone.
-    Feature { name: "admission", levels: &["all", "allow_list"] },
-];
+pub const FEATURES: &[Feature] =
+    &[Degrade::RECOMMENDATION, Degrade::COUPON, Degrade::PAYMENT, Degrade::AVAILABILITY, Degrade::ADMISSION];
 
 /// A feature by its name.
 #[must_use]
@@ -59,6 +49,24 @@ impl Default for Degrade {
 }
 
 impl Degrade {
+    /// Live → the last cached answer → a static list → omitted.
+    pub const RECOMMENDATION: Feature =
+        Feature { name: "recommendation", levels: &["live", "cache", "default", "off"] };
+    /// Validated and discounted → full price, settled later → without a coupon.
+    pub const COUPON: Feature = Feature { name: "coupon", levels: &["on", "pending", "off"] };
+    /// Primary, then backup → backup alone → deferred, up to an amount → refused.
+    pub const PAYMENT: Feature = Feature { name: "payment", levels: &["on", "backup_only", "defer", "off"] };
+    /// Live → a cached snapshot that says how old it is.
+    pub const AVAILABILITY: Feature = Feature { name: "availability", levels: &["live", "cache"] };
+    /// Everybody → the listed users alone.
+    pub const ADMISSION: Feature = Feature { name: "admission", levels: &["all", "allow_list"] };
+
+    /// The level of `feature`, by its name; `None` for what is none of [`FEATURES`].
+    #[must_use]
+    pub fn level(&self, feature: &str) -> Option<&'static str> {
+        self.levels().into_iter().find_map(|(name, level)| (name == feature).then_some(level))
+    }
+
     /// Each feature with the level that it is to begin at, by the names of [`FEATURES`].
     #[must_use]
     pub const fn levels(&self) -> [(&'static str, &'static str); 5] {

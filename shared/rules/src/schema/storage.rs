@@ -109,7 +109,7 @@ impl Database {
     }
 }
 
-/// What is kept in Redis only to be faster.
+/// What is kept to be faster, and to have something to say when its source has not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
@@ -122,12 +122,20 @@ pub struct Cache {
     /// How long after that it may still stand in for a source that fails.
     #[serde(rename = "keep_stale_ms", with = "millis")]
     pub keep_stale: Duration,
+    /// Last answers of one kind that a process keeps in its own memory, for as long.
+    pub last_answers: NonZeroU32,
 }
 
 impl Default for Cache {
     fn default() -> Self {
         // A round trip takes under a millisecond; at 50 ms it is no cache any more. Half a minute takes most of the
-        // load off the source and is not noticed; ten minutes outlast a restart of it.
-        Self { patience: ms(50), fresh: ms(30_000), keep_stale: ms(600_000) }
+        // load off the source and is not noticed; ten minutes outlast a restart of it. 500 answers are most of what
+        // a shop is asked for in that time, and a few MiB.
+        Self {
+            patience: ms(50),
+            fresh: ms(30_000),
+            keep_stale: ms(600_000),
+            last_answers: NonZeroU32::MIN.saturating_add(499),
+        }
     }
 }
