@@ -3,15 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
-use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
+use chassis::{App, Degradable, Downstream, Lifecycle, Wiring, downstream};
 use contracts::topic::PAYMENTS;
 use durable::{Database, database::DatabaseConfig, inbox, migrations, outbox::Outbox};
 use events::{Consumer, ConsumerConfig, Relay, RelayConfig};
+use rules::Degrade;
 use serde_json::json;
 
 use crate::{
     config::Config,
-    downstream::{coupon::Coupon, inventory::Inventory, payment::Payment, recommendation::Recommendation},
+    downstream::{
+        coupon::Coupon, inventory::Inventory, payment::Payment, products::Products, recommendation::Recommendation,
+    },
     events::payments::{GROUP, Payments},
     http::{self, Api},
     jobs,
@@ -48,11 +51,14 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let coupon = callee("coupon", &config.coupon_url, |rules| &rules.coupon)?;
     let recommendation = callee("recommendation", &config.recommendation_url, |rules| &rules.recommendation)?;
     let callees = [&inventory, &charges, &status, &coupon, &recommendation].map(Clone::clone);
+    let inventory = Inventory(inventory);
+    let products = Arc::new(Products::new(inventory.clone(), rules));
+    let admission = Degradable::live(Degrade::ADMISSION, rules);
     let workflow = Arc::new(Workflow {
-        inventory: Inventory(inventory),
+        inventory,
         payment: Payment { charges, status },
-        coupon: Coupon(coupon),
-        recommendation: Recommendation(recommendation),
+        coupon: Coupon::new(coupon, rules),
+        recommendation: Arc::new(Recommendation::new(recommendation, rules)),
         database: database.clone(),
         outbox: outbox.clone(),
         rules: rules.clone(),
@@ -88,7 +94,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
     lifecycle.spawn_background("gauges", |stop| jobs::gauges::run(workflow.clone(), stop));
 
-    let api = Api { workflow: workflow.clone(), lifecycle };
+    let api = Api { workflow: workflow.clone(), products: products.clone(), admission: admission.clone(), lifecycle };
     let (ready, closing) = (database.clone(), database.clone());
     Ok(App {
         routes: Arc::new(move |routes| http::routes(&api, routes)),
@@ -103,6 +109,17 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "database": {"connections": connections, "idle": idle},
                 "free_waits": workflow.changes.free_waits(),
                 "downstream": downstream::snapshots(&callees),
+                "degrade": [
+                    workflow.recommendation.switch().snapshot(),
+                    workflow.coupon.switch().snapshot(),
+                    products.availability().snapshot(),
+                    admission.snapshot(),
+                ],
+                "last_known": {
+                    "products": products.snapshots()[0],
+                    "product_pages": products.snapshots()[1],
+                    "recommendations": workflow.recommendation.snapshot(),
+                },
             })
         }),
         close: Box::pin(async move { closing.close().await }),

@@ -6,6 +6,9 @@ use chassis::lifecycle::Panicked;
 use contracts::{Problem, ProblemType, problem::FieldError};
 use durable::StorageError;
 
+/// A person lifts the switch, after minutes rather than seconds.
+const ADMISSION_RETRY_AFTER_MS: u64 = 10_000;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no idempotency key")]
@@ -25,6 +28,8 @@ pub enum Error {
     ProductNotFound,
     #[error("inventory gave no answer")]
     InventoryUnavailable,
+    #[error("only listed users may order now")]
+    NotAdmitted { rule_version: i64 },
     #[error("no time left")]
     OutOfTime,
     /// A value of the request's query or headers.
@@ -64,6 +69,12 @@ impl From<Error> for Problem {
             Error::InventoryUnavailable => {
                 Self::new(ProblemType::InventoryUnavailable, "inventory gave no answer").with_mechanism("inventory")
             }
+            Error::NotAdmitted { rule_version } => Self {
+                rule_version: Some(rule_version),
+                ..Self::new(ProblemType::Overloaded, "only some users may order at the moment")
+                    .with_mechanism("degrade.admission")
+                    .with_retry_after_ms(ADMISSION_RETRY_AFTER_MS)
+            },
             Error::OutOfTime => {
                 Self::new(ProblemType::DeadlineExceeded, "there was not enough time").with_mechanism("deadline")
             }

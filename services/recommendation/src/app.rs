@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use ::events::{Consumer, ConsumerConfig};
 use anyhow::Context;
 use cache::{Cache, CacheConfig};
-use chassis::{App, Lifecycle, Wiring};
+use chassis::{App, Degradable, Lifecycle, Wiring};
 use contracts::{Service, topic::ORDERS};
 use durable::{Database, database::DatabaseConfig, inbox};
+use rules::Degrade;
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use utoipa::OpenApi;
@@ -64,7 +65,12 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         keep_stale: cached.keep_stale,
         ..CacheConfig::new(Service::Recommendation.as_str(), CACHE_SCHEMA)
     };
-    let recommender = Arc::new(Recommender { database: database.clone(), cache: Cache::new(redis, candidates), rules });
+    let recommender = Arc::new(Recommender {
+        database: database.clone(),
+        cache: Cache::new(redis, candidates),
+        switch: Degradable::live(Degrade::RECOMMENDATION, &rules),
+        rules,
+    });
     let (ready, state, close) = (database.clone(), recommender.clone(), database);
     Ok(App {
         routes: http::routes(Api { recommender, lifecycle }),
@@ -76,7 +82,11 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         state: Arc::new(move || {
             let (connections, idle) = state.database.connections();
-            json!({"database": {"connections": connections, "idle": idle}, "cache": state.cache.snapshot()})
+            json!({
+                "database": {"connections": connections, "idle": idle},
+                "cache": state.cache.snapshot(),
+                "degrade": [state.switch.snapshot()],
+            })
         }),
         close: Box::pin(async move { close.close().await }),
     })

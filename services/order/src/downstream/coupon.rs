@@ -1,20 +1,49 @@
 //! Coupon: degradable. Whatever it does not answer, the order goes on at full price.
 
-use chassis::{CallError, Downstream, RequestContext};
+use chassis::{CallError, Degradable, Downstream, RequestContext};
 use contracts::{
     ProblemType,
     coupon::{RedeemCoupon, Redemption},
 };
 use reqwest::Method;
+use rules::{Degrade, RulesHandle};
 
 use crate::domain::{Event, Order};
 
-#[derive(Clone)]
-pub struct Coupon(pub Downstream);
+/// One a process.
+pub struct Coupon {
+    callee: Downstream,
+    switch: Degradable,
+}
 
 impl Coupon {
+    #[must_use]
+    pub fn new(callee: Downstream, rules: &RulesHandle) -> Self {
+        Self { callee, switch: Degradable::live(Degrade::COUPON, rules) }
+    }
+
+    #[must_use]
+    pub fn switch(&self) -> &Degradable {
+        &self.switch
+    }
+
+    /// Whether an order with a coupon that is placed now goes on without it, for good. Says so once per order: counted
+    /// by asking.
+    #[must_use]
+    pub fn is_left_out(&self) -> bool {
+        let off = self.switch.level() == "off";
+        if off {
+            self.switch.serve((), "off");
+        }
+        off
+    }
+
     /// Asks for the discount of an order whose subtotal is fixed.
     pub async fn redeem(&self, context: &RequestContext, order: &Order, code: &str) -> Event {
+        // Also when it was switched off after this order was placed: the order has a coupon that is to be settled.
+        if self.switch.level() != "on" {
+            return self.switch.serve(Event::CouponPending, "pending").value;
+        }
         let body = RedeemCoupon {
             code: code.to_owned(),
             user_id: order.user_id,
@@ -22,13 +51,12 @@ impl Coupon {
             currency: order.price.currency,
         };
         let path = format!("/v1/redemptions/{}", order.id);
-        match self.0.call_repeatable::<_, Redemption>(context, Method::PUT, &path, Some(&body)).await {
+        match self.callee.call_repeatable::<_, Redemption>(context, Method::PUT, &path, Some(&body)).await {
             Ok(answer) => Event::CouponHeld { discount_minor: answer.body.discount_minor },
             Err(CallError::Refused(problem)) if is_business_no(problem.kind) => Event::CouponRefused(problem),
             Err(error) => {
                 tracing::warn!(order_id = %order.id, %error, "the coupon is settled later");
-                metrics::counter!("stability_degrade_hit_total", "feature" => "coupon").increment(1);
-                Event::CouponPending
+                self.switch.serve(Event::CouponPending, "pending").value
             }
         }
     }

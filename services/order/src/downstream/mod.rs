@@ -3,4 +3,5 @@
 pub mod coupon;
 pub mod inventory;
 pub mod payment;
+pub mod products;
 pub mod recommendation;

@@ -1,5 +1,6 @@
 //! The public API: extract, run on the main runtime, render.
 
+mod admission;
 pub mod openapi;
 mod orders;
 mod products;
@@ -8,14 +9,16 @@ mod render;
 use std::sync::Arc;
 
 use actix_web::{middleware::from_fn, web};
-use chassis::{Lifecycle, auth, problem};
+use chassis::{Degradable, Lifecycle, auth, problem};
 
-use crate::workflow::Workflow;
+use crate::{downstream::products::Products, workflow::Workflow};
 
 /// Made once, shared by every worker.
 #[derive(Clone)]
 pub struct Api {
     pub workflow: Arc<Workflow>,
+    pub products: Arc<Products>,
+    pub admission: Degradable,
     pub lifecycle: Lifecycle,
 }
 

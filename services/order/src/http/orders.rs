@@ -21,7 +21,7 @@ use durable::within;
 use resilience::Deadline;
 use serde::Deserialize;
 
-use super::{Api, limit, render::resource};
+use super::{Api, admission, limit, render::resource};
 use crate::{
     domain,
     error::Error,
@@ -46,7 +46,7 @@ const PENDING_RETRY_AFTER_SECONDS: u64 = 1;
         (status = 413, description = "Too large", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 415, description = "Not JSON", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 422, description = "Out of range, unknown product or coupon, or the key was used for another request", body = contracts::Problem, content_type = "application/problem+json"),
-        (status = 503, description = "A part of the core path is unavailable; nothing was charged", body = contracts::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "A part of the core path is unavailable, or only listed users are let in; nothing was charged", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 504, description = "Out of time before the charge; nothing was charged", body = contracts::Problem, content_type = "application/problem+json"),
     )
 )]
@@ -57,6 +57,7 @@ pub async fn place(
     api: web::Data<Api>,
     body: Body<PlaceOrder>,
 ) -> Result<HttpResponse, ApiProblem> {
+    admission::admit(&api, user.id)?;
     let key = idempotency_key(&request)?;
     let workflow = api.workflow.clone();
     let work = async move { workflow.place_order(&context, &user, &key, &body.0).await };

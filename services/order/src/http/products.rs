@@ -1,19 +1,22 @@
-//! `/v1/products`: the shop window. Price and availability come from inventory, suggestions from recommendation.
-
-use std::sync::Arc;
+//! `/v1/products`: the shop window. Price and availability come from inventory or as it last said, suggestions from
+//! recommendation.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use chassis::{ApiProblem, CallError, RequestContext, auth::User, extract::Query};
-use chrono::Utc;
+use chassis::{ApiProblem, RequestContext, auth::User, extract::Query};
 use contracts::{
-    ProblemType, UserId,
+    UserId,
     inventory::StockLevel,
     order::{Availability, Page, Product, Suggestion},
 };
+use resilience::degrade::Served;
+use rules::Degrade;
 use serde::Deserialize;
 
 use super::{Api, limit};
-use crate::{downstream::recommendation::percent_encoded, error::Error, workflow::Workflow};
+use crate::{
+    downstream::{products::Seen, recommendation::percent_encoded},
+    error::Error,
+};
 
 /// One product.
 #[utoipa::path(
@@ -24,7 +27,7 @@ use crate::{downstream::recommendation::percent_encoded, error::Error, workflow:
         (status = 400, description = "Malformed header", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 401, description = "No valid token", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such product", body = contracts::Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Inventory is unavailable", body = contracts::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Inventory is unavailable, and nothing is known from earlier", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 504, description = "Out of time", body = contracts::Problem, content_type = "application/problem+json"),
     )
 )]
@@ -35,9 +38,9 @@ pub async fn get(
     api: web::Data<Api>,
 ) -> Result<HttpResponse, ApiProblem> {
     let sku: String = chassis::extract::path(&request, "sku")?;
-    let workflow = api.workflow.clone();
-    let work = async move { product(&workflow, &context, user.id, &sku).await };
-    let product = api.lifecycle.run(work).await.map_err(Error::from)??;
+    let (lifecycle, api) = (api.lifecycle.clone(), Api::clone(&api));
+    let work = async move { product(&api, &context, user.id, &sku).await };
+    let product = lifecycle.run(work).await.map_err(Error::from)??;
     Ok(HttpResponse::Ok().json(product))
 }
 
@@ -59,7 +62,7 @@ pub struct ListQuery {
         (status = 200, description = "A page", body = Page<Product>),
         (status = 400, description = "A bad limit or cursor", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 401, description = "No valid token", body = contracts::Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Inventory is unavailable", body = contracts::Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Inventory is unavailable, and nothing is known from earlier", body = contracts::Problem, content_type = "application/problem+json"),
         (status = 504, description = "Out of time", body = contracts::Problem, content_type = "application/problem+json"),
     )
 )]
@@ -71,53 +74,37 @@ pub async fn list(
 ) -> Result<HttpResponse, ApiProblem> {
     let limit = limit(query.0.limit)?;
     let cursor = query.0.cursor.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
-    let workflow = api.workflow.clone();
-    let work = async move {
-        let query = format!("?limit={limit}{cursor}");
-        workflow.inventory.products(&context, &query).await.map_err(|error| match error {
-            CallError::Refused(problem) if problem.kind == ProblemType::InvalidRequest => {
-                Error::BadParameter("cursor", "is none of ours")
-            }
-            _ => Error::InventoryUnavailable,
-        })
-    };
+    let products = api.products.clone();
+    let work = async move { products.page(&context, &format!("?limit={limit}{cursor}")).await };
     let page = api.lifecycle.run(work).await.map_err(Error::from)??;
-    let items = page.items.into_iter().map(|level| shown(level, Some(Vec::new()))).collect();
-    Ok(HttpResponse::Ok().json(Page::<Product> { items, next_cursor: page.next_cursor }))
+    let Seen { value, as_of, stale } = page;
+    let of_page = |level| shown(Seen { value: level, as_of, stale }, None);
+    let items = value.items.into_iter().map(of_page).collect();
+    Ok(HttpResponse::Ok().json(Page::<Product> { items, next_cursor: value.next_cursor }))
 }
 
-async fn product(
-    workflow: &Arc<Workflow>,
-    context: &RequestContext,
-    user: UserId,
-    sku: &str,
-) -> Result<Product, Error> {
-    let encoded = percent_encoded(sku);
+async fn product(api: &Api, context: &RequestContext, user: UserId, sku: &str) -> Result<Product, Error> {
     // Side by side: suggestions cost the page no time beyond their own limit.
-    let (level, suggestions) = tokio::join!(
-        workflow.inventory.product(context, &encoded),
-        workflow.recommendation.suggest(context, user, sku)
-    );
-    let level = level.map_err(|error| match error {
-        CallError::Refused(problem) if problem.kind == ProblemType::NotFound => Error::ProductNotFound,
-        _ => Error::InventoryUnavailable,
-    })?;
-    Ok(shown(level, suggestions.ok()))
+    let (seen, suggestions) =
+        tokio::join!(api.products.one(context, sku), api.workflow.recommendation.suggest(context, user, sku));
+    Ok(shown(seen?, Some(suggestions)))
 }
 
-fn shown(level: StockLevel, suggestions: Option<Vec<Suggestion>>) -> Product {
+/// A list shows no suggestions.
+fn shown(seen: Seen<StockLevel>, suggestions: Option<Served<Vec<Suggestion>>>) -> Product {
+    let Seen { value: level, as_of, stale } = seen;
     let mut degraded = Vec::new();
-    if suggestions.is_none() {
-        metrics::counter!("stability_degrade_hit_total", "feature" => "recommendation").increment(1);
-        degraded.push("recommendation".to_owned());
+    if stale {
+        degraded.push(Degrade::AVAILABILITY.name.to_owned());
     }
+    degraded.extend(suggestions.as_ref().and_then(|served| served.degraded).map(str::to_owned));
     Product {
         sku: level.sku,
         name: level.name,
         unit_price_minor: level.unit_price_minor,
         currency: level.currency,
-        availability: Availability { available: level.available, as_of: Utc::now(), stale: false },
-        recommendations: suggestions.unwrap_or_default(),
+        availability: Availability { available: level.available, as_of, stale },
+        recommendations: suggestions.map(|served| served.value).unwrap_or_default(),
         degraded,
     }
 }

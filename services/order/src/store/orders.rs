@@ -51,8 +51,8 @@ struct LineRow {
 pub async fn insert(conn: &mut PgConnection, order: &Order) -> sqlx::Result<()> {
     sqlx::query(
         "insert into orders (id, user_id, tenant, status, currency, coupon_code, coupon_state, payment_method,
-                             payment_state, traceparent, created_at, updated_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)",
+                             payment_state, degraded, traceparent, created_at, updated_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)",
     )
     .bind(order.id.as_uuid())
     .bind(order.user_id.as_uuid())
@@ -63,6 +63,7 @@ pub async fn insert(conn: &mut PgConnection, order: &Order) -> sqlx::Result<()> 
     .bind(text(&order.coupon.state)?)
     .bind(&order.payment_method)
     .bind(text(&order.payment.state)?)
+    .bind(&order.degraded)
     .bind(&order.traceparent)
     .bind(order.created_at)
     .execute(&mut *conn)

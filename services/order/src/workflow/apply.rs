@@ -16,7 +16,7 @@ use durable::{
     outbox::enqueue_data,
     within,
 };
-use resilience::Deadline;
+use resilience::{Deadline, degrade::Served};
 use sqlx::PgConnection;
 
 use super::Workflow;
@@ -48,8 +48,7 @@ impl From<sqlx::Error> for ApplyError {
 /// What the shell adds to an order beside the event.
 #[derive(Debug, Clone, Default)]
 pub struct Extras {
-    /// `Some(None)`: they were asked for and did not come.
-    pub suggestions: Option<Option<Vec<Suggestion>>>,
+    pub suggestions: Option<Served<Vec<Suggestion>>>,
 }
 
 impl Workflow {
@@ -89,10 +88,8 @@ impl Workflow {
             return Err(ApplyError::FencedOff);
         }
         if let Some(suggestions) = extras.suggestions {
-            match suggestions {
-                Some(found) => before.suggestions = found,
-                None => before.degraded.push("recommendation".to_owned()),
-            }
+            before.suggestions = suggestions.value;
+            before.degraded.extend(suggestions.degraded.map(str::to_owned));
         }
         // PostgreSQL keeps microseconds: what is answered now and what is read later are the same.
         let now = Utc::now().trunc_subsecs(6);

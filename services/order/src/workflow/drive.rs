@@ -9,7 +9,7 @@ use contracts::{
     order::{OrderPaymentState, OrderStatus, Suggestion},
 };
 use durable::idempotency::Held;
-use resilience::Deadline;
+use resilience::{Deadline, degrade::Served};
 use tokio::task::JoinHandle;
 
 use super::{ApplyError, Workflow, apply::Extras};
@@ -47,7 +47,7 @@ impl Run<'_> {
         let mut to_send: Option<AttemptId> = None;
         while let Some(event) = self.next(&order, to_send.take()).await {
             let extras = match event {
-                Event::Approved { .. } | Event::PaymentUnknown { .. } => collect(suggestions.take()).await,
+                Event::Approved { .. } | Event::PaymentUnknown { .. } => self.collect(&order, suggestions.take()).await,
                 _ => Extras::default(),
             };
             let record = Deadline::after(RECORD_BUDGET);
@@ -129,28 +129,25 @@ impl Run<'_> {
     }
 
     /// Begun early and looked at late, so that they cost an order no time.
-    fn ask_for_suggestions(&self, order: &Order) -> Option<JoinHandle<Option<Vec<Suggestion>>>> {
+    fn ask_for_suggestions(&self, order: &Order) -> Option<JoinHandle<Served<Vec<Suggestion>>>> {
         let sku = order.lines.first()?.sku.clone();
         if self.runner == Runner::Recoverer {
             return None;
         }
         let (recommendation, context, user) =
             (self.workflow.recommendation.clone(), self.context.clone(), order.user_id);
-        Some(tokio::spawn(async move { recommendation.suggest(&context, user, &sku).await.ok() }))
+        Some(tokio::spawn(async move { recommendation.suggest(&context, user, &sku).await }))
     }
-}
 
-/// The suggestions if they are there by now.
-async fn collect(asked: Option<JoinHandle<Option<Vec<Suggestion>>>>) -> Extras {
-    let Some(asked) = asked else { return Extras::default() };
-    let found = if asked.is_finished() {
-        asked.await.ok().flatten()
-    } else {
+    /// The suggestions if they are there by now, or what can be had at once.
+    async fn collect(&self, order: &Order, asked: Option<JoinHandle<Served<Vec<Suggestion>>>>) -> Extras {
+        let Some((asked, line)) = asked.zip(order.lines.first()) else { return Extras::default() };
+        // Does nothing to what has finished.
         asked.abort();
-        None
-    };
-    if found.is_none() {
-        metrics::counter!("stability_degrade_hit_total", "feature" => "recommendation").increment(1);
+        let suggestions = match asked.await {
+            Ok(found) => found,
+            Err(_) => self.workflow.recommendation.suggest_at_once(&line.sku).await,
+        };
+        Extras { suggestions: Some(suggestions) }
     }
-    Extras { suggestions: Some(found) }
 }

@@ -9,6 +9,8 @@ mod place_order;
 mod resume;
 mod watch;
 
+use std::sync::Arc;
+
 use contracts::OrderId;
 use durable::{Database, outbox::Outbox, within};
 use resilience::Deadline;
@@ -32,7 +34,7 @@ pub struct Workflow {
     pub inventory: Inventory,
     pub payment: Payment,
     pub coupon: Coupon,
-    pub recommendation: Recommendation,
+    pub recommendation: Arc<Recommendation>,
     pub rules: RulesHandle,
     pub changes: Changes,
 }

@@ -87,7 +87,12 @@ impl Workflow {
         held: Held,
         request: &PlaceOrder,
     ) -> Result<Order, Error> {
-        let order = submitted(context, user, OrderId::from_uuid(held.resource), request);
+        let mut order = submitted(context, user, OrderId::from_uuid(held.resource), request);
+        // Never to be settled, unlike one that is pending: the client is told, and may use the coupon another time.
+        if order.coupon.is_open() && self.coupon.is_left_out() {
+            order.coupon.state = OrderCouponState::Rejected;
+            order.degraded.push(self.coupon.switch().name().to_owned());
+        }
         let mut tx = self.database.begin(context.deadline).await?;
         if !idempotency::still_held(&mut tx, held).await? {
             return Err(Error::FencedOff);

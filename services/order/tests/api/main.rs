@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+mod degradation;
 mod events;
 mod idempotency;
 mod malformed;

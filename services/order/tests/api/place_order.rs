@@ -90,18 +90,6 @@ async fn business_refusals_are_final_and_release_what_may_be_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_core_does_not_stop_an_order_and_is_said() {
-    let world = World::start().await;
-    world.coupon.behave(|_| Reply::Hang);
-    world.recommendation.behave(|_| Reply::Hang);
-    let (status, order) = world.place("k", &tea_with_coupon()).await;
-    assert_eq!(status, 201, "{order}");
-    assert_eq!(order["degraded"], json!(["coupon", "recommendation"]));
-    assert_eq!((&order["total_minor"], &order["coupon"]["state"]), (&json!(1_000), &json!("pending")));
-    assert_eq!(order["recommendations"], json!([]));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_payment_without_an_answer_that_decides_is_pending_and_never_a_guess() {
     let world = World::start().await;
     let endings = [

@@ -188,6 +188,12 @@ impl World {
         tx.commit().await.unwrap();
     }
 
+    /// What `/internal/state` shows of the service's own parts.
+    pub async fn state(&self) -> Value {
+        let state = self.app.client.get(self.app.admin_url("/internal/state")).send().await.unwrap();
+        answer(state).await.1["state"].clone()
+    }
+
     pub async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(self.db.pool()).await.unwrap()
     }

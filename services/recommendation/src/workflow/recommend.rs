@@ -1,14 +1,15 @@
 //! Recommend: the cache, else the database, else what the cache still has, else the default list.
 //!
 //! It never fails. Whoever asks shows the answer beside something that matters more, and would have to make up a
-//! default of their own; so the one decision of what that is lies here.
+//! default of their own; so the one decision of what that is lies here. An operator's switch may begin further down.
 
 use std::collections::HashSet;
 
-use cache::{Cache, Freshness};
+use cache::{Cache, Cached, Freshness};
+use chassis::Degradable;
 use contracts::{
     UserId,
-    recommendation::{Recommendations, Recommended, Source},
+    recommendation::{Recommendations, Recommended, Source, default_list},
 };
 use durable::{Database, StorageError};
 use resilience::Deadline;
@@ -16,7 +17,7 @@ use rules::RulesHandle;
 use tokio::time::timeout_at;
 
 use crate::{
-    domain::{blend, default_list, pick},
+    domain::{blend, pick},
     store::rankings,
 };
 
@@ -44,21 +45,36 @@ pub struct Recommender {
     pub database: Database,
     pub cache: Cache<Vec<Recommended>, Unavailable>,
     pub rules: RulesHandle,
+    pub switch: Degradable,
 }
 
 impl Recommender {
     pub async fn recommend(&self, wanted: &Wanted, deadline: Deadline) -> Recommendations {
         let sku = wanted.sku.as_deref();
-        let (known, owned) = tokio::join!(self.known(sku, deadline), self.owned(wanted.user, deadline));
-        let (source, items) = match known {
-            Some((source, candidates)) => (source, pick(candidates, sku, &owned, wanted.limit)),
-            None => (Source::Default, Vec::new()),
+        let begin = self.switch.level();
+        let (known, owned) = match begin {
+            "live" => tokio::join!(self.known(sku, deadline), self.owned(wanted.user, deadline)),
+            "cache" => (self.remembered(sku, deadline).await, HashSet::new()),
+            _ => (None, HashSet::new()),
         };
-        let answer = if items.is_empty() {
+        let served_at = match &known {
+            Some(cached) if begin == "live" && cached.freshness != Freshness::Stale => "live",
+            Some(_) => "cache",
+            None if begin == "off" => "off",
+            None => "default",
+        };
+        let source = match known.as_ref().map(|cached| cached.freshness) {
+            Some(Freshness::Fresh) => Source::Live,
+            Some(Freshness::FromCache | Freshness::Stale) => Source::Cache,
+            None => Source::Default,
+        };
+        let items = known.map(|cached| pick(cached.value, sku, &owned, wanted.limit)).unwrap_or_default();
+        let answer = if items.is_empty() && served_at != "off" {
             Recommendations { source: Source::Default, items: pick(default_list(), sku, &owned, wanted.limit) }
         } else {
             Recommendations { source, items }
         };
+        let answer = self.switch.serve(answer, served_at).value;
         let label = match answer.source {
             Source::Live => "live",
             Source::Cache => "cache",
@@ -68,17 +84,28 @@ impl Recommender {
         answer
     }
 
-    /// The candidates for `sku`, and where they come from.
-    async fn known(&self, sku: Option<&str>, deadline: Deadline) -> Option<(Source, Vec<Recommended>)> {
-        let load = || self.load(sku, self.before(deadline, 2));
+    /// The candidates for `sku`, from the cache or the database.
+    async fn known(&self, sku: Option<&str>, deadline: Deadline) -> Option<Cached<Vec<Recommended>>> {
+        self.look_up(sku, deadline, || self.load(sku, self.before(deadline, 2))).await
+    }
+
+    /// The same without the database.
+    async fn remembered(&self, sku: Option<&str>, deadline: Deadline) -> Option<Cached<Vec<Recommended>>> {
+        self.look_up(sku, deadline, || std::future::ready(Err(Unavailable))).await
+    }
+
+    async fn look_up<Fut>(
+        &self,
+        sku: Option<&str>,
+        deadline: Deadline,
+        load: impl FnOnce() -> Fut,
+    ) -> Option<Cached<Vec<Recommended>>>
+    where
+        Fut: Future<Output = Result<Vec<Recommended>, Unavailable>>,
+    {
         let looking = self.cache.get_or_load(sku.unwrap_or(ANY), self.rules.current().cache.fresh, load);
         // Who waits for another caller's load may have less time than that one.
-        let cached = timeout_at(self.before(deadline, 1).instant(), looking).await.ok()?.ok()?;
-        let source = match cached.freshness {
-            Freshness::Fresh => Source::Live,
-            Freshness::FromCache | Freshness::Stale => Source::Cache,
-        };
-        Some((source, cached.value))
+        timeout_at(self.before(deadline, 1).instant(), looking).await.ok()?.ok()
     }
 
     async fn load(&self, sku: Option<&str>, deadline: Deadline) -> Result<Vec<Recommended>, Unavailable> {

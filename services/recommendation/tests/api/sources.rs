@@ -5,10 +5,11 @@ use std::time::Duration;
 use cache::{Cache, CacheConfig, Freshness};
 use contracts::{
     Service as Name,
-    recommendation::{Recommended, Source},
+    recommendation::{Recommended, Source, default_list},
 };
 use events::KafkaConfig;
-use recommendation::{domain::default_list, workflow::Unavailable};
+use recommendation::workflow::Unavailable;
+use rules::{Origin, RecommendationLevel, Rules};
 use testkit::{caller_token, eventually, redis::shared_url};
 
 use crate::service::{Service, nowhere};
@@ -91,4 +92,29 @@ async fn a_database_that_does_not_answer_in_time_leaves_time_for_the_default_lis
     assert_eq!((answer.source, answer.items.len()), (Source::Default, 5));
     lock.rollback().await.unwrap();
     assert_eq!(service.skus("?sku=A").await, (Source::Live, vec!["B".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_switch_begins_further_down_and_takes_effect_at_once() {
+    let service = Service::start().await;
+    service.ordered(&["A", "B"]).await;
+    let switch = |level| {
+        let mut rules = Rules::clone(&service.app.rules.current());
+        rules.degrade.recommendation = level;
+        service.app.rules.apply(rules, Origin::File);
+    };
+    switch(RecommendationLevel::Cache);
+    let listed = service.recommended("?sku=A&limit=50").await;
+    assert_eq!((listed.source, listed.items), (Source::Default, default_list()), "nothing was cached yet");
+    switch(RecommendationLevel::Live);
+    assert_eq!(service.skus("?sku=A").await, (Source::Live, vec!["B".to_owned()]));
+    switch(RecommendationLevel::Cache);
+    assert_eq!(service.skus("?sku=A").await, (Source::Cache, vec!["B".to_owned()]));
+    switch(RecommendationLevel::Default);
+    assert_eq!(service.recommended("?sku=A&limit=50").await.items, default_list());
+    switch(RecommendationLevel::Off);
+    assert_eq!(service.skus("?sku=A").await, (Source::Default, Vec::new()));
+    let state: serde_json::Value = service.admin("/internal/state").await.json().await.unwrap();
+    let degrade = &state["state"]["degrade"][0];
+    assert_eq!((&degrade["level"], &degrade["degraded_total"]), (&"off".into(), &4.into()));
 }

@@ -1,7 +1,6 @@
 //! What can be asked for.
 
-use contracts::recommendation::Source;
-use recommendation::domain::default_list;
+use contracts::recommendation::{Source, default_list};
 
 use crate::service::Service;
 
