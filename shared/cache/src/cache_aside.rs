@@ -25,7 +25,10 @@
 
 use std::{
     future::Future,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -107,6 +110,9 @@ pub struct Cached<T> {
 pub struct Cache<T, E> {
     redis: ConnectionManager,
     config: CacheConfig,
+    /// Of the configuration what may change, in milliseconds.
+    patience_ms: AtomicU64,
+    keep_stale_ms: AtomicU64,
     flights: SingleFlight<Result<Cached<T>, E>>,
     gate: Gate,
     chance: Mutex<StdRng>,
@@ -126,8 +132,16 @@ where
             gate: Gate::new(config.name, config.pause_after, config.pause),
             chance: Mutex::new(StdRng::seed_from_u64(config.seed)),
             counts: Counts::new(config.name),
+            patience_ms: AtomicU64::new(millis(config.patience)),
+            keep_stale_ms: AtomicU64::new(millis(config.keep_stale)),
             config,
         }
+    }
+
+    /// From the next call on. What is stored already keeps its lifetime.
+    pub fn reconfigure(&self, patience: Duration, keep_stale: Duration) {
+        self.patience_ms.store(millis(patience), Relaxed);
+        self.keep_stale_ms.store(millis(keep_stale), Relaxed);
     }
 
     /// The value of `key`, from Redis if it is fresh there, else from `load`, which is stored as fresh for `ttl`.
@@ -155,7 +169,7 @@ where
         Fut: Future<Output = Result<T, E>>,
     {
         let key = format!("{}{}:v{}:{key}", self.config.prefix, self.config.name, self.config.schema);
-        let mut patience = self.config.patience;
+        let mut patience = Duration::from_millis(self.patience_ms.load(Relaxed));
         let stored = self.read(&key, &mut patience).await;
         if let Some(stored) = &stored
             && stored.fresh_until_ms > unix_ms()
@@ -208,7 +222,7 @@ where
         let stored = Stored { fresh_until_ms: unix_ms().saturating_add(millis(ttl)), value };
         match serde_json::to_vec(&stored) {
             Ok(text) if text.len() <= self.config.max_value_bytes => {
-                let lifetime = millis(ttl.saturating_add(self.config.keep_stale)).max(1);
+                let lifetime = millis(ttl).saturating_add(self.keep_stale_ms.load(Relaxed)).max(1);
                 let mut redis = self.redis.clone();
                 let _: Option<()> = self.gate.ask(&self.counts, patience, redis.pset_ex(key, text, lifetime)).await;
             }

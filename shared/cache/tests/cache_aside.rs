@@ -237,3 +237,16 @@ async fn a_redis_that_is_killed_is_done_without_and_used_again_once_it_is_back()
     .await;
     assert!(!cache.snapshot().paused);
 }
+
+#[tokio::test]
+async fn a_changed_lifetime_holds_for_what_is_stored_from_then_on() {
+    let config = patient();
+    let cache = names(&shared_url(), config.clone());
+    cache.reconfigure(config.patience, Duration::from_secs(7_200));
+    get(&cache, "first").await;
+    let key = format!("{}names:v1:k", config.prefix);
+    let left: i64 = raw().await.pttl(key).await.unwrap();
+    assert!(left > 7_200_000, "{left}");
+    cache.reconfigure(Duration::ZERO, config.keep_stale);
+    assert_eq!(get(&cache, "second").await, cached("second", Freshness::Fresh), "without patience Redis is not asked");
+}

@@ -1,12 +1,13 @@
 //! What is served with less: because a sibling fails, or because an operator says so.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contracts::{UserId, headers, recommendation::default_list};
 use reqwest::header;
 use rules::{AdmissionLevel, CouponLevel, RecommendationLevel};
 use serde_json::{Value, json};
 use testkit::{Reply, user_token};
+use tokio::time::Instant;
 
 use crate::{
     products::level,

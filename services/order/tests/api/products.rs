@@ -1,10 +1,11 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use contracts::headers;
 use rules::AvailabilityLevel;
 use serde_json::{Value, json};
 use testkit::{Reply, user_token};
+use tokio::time::Instant;
 
 use crate::world::{World, answer, patient, problem};
 

@@ -103,7 +103,9 @@ impl Recommender {
     where
         Fut: Future<Output = Result<Vec<Recommended>, Unavailable>>,
     {
-        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), self.rules.current().cache.fresh, load);
+        let limits = &self.rules.current().cache;
+        self.cache.reconfigure(limits.patience, limits.keep_stale);
+        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), limits.fresh, load);
         // Who waits for another caller's load may have less time than that one.
         timeout_at(self.before(deadline, 1).instant(), looking).await.ok()?.ok()
     }
