@@ -3,12 +3,12 @@
 //! Reading order: [`service`] (a process from start to end) · [`env`] (configuration) · [`lifecycle`] (who may still
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
 //! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
-//! the evidence that they leave) · [`degradation`] (switches that follow the rules) · [`admin`] · [`openapi`] · [`telemetry`].
+//! the evidence that they leave) · [`degradable`] (switches that follow the rules) · [`admin`] · [`openapi`] · [`telemetry`].
 
 pub mod admin;
 pub mod auth;
 pub mod context;
-pub mod degradation;
+pub mod degradable;
 pub mod dev_secrets;
 pub mod downstream;
 pub mod env;
@@ -23,7 +23,7 @@ pub mod service;
 pub mod telemetry;
 
 pub use context::RequestContext;
-pub use degradation::Degradable;
+pub use degradable::Degradable;
 pub use downstream::{CallError, Downstream, NotSent};
 pub use env::{ConfigError, Env};
 pub use lifecycle::Lifecycle;
