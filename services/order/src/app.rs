@@ -14,6 +14,7 @@ use crate::{
     config::Config,
     downstream::{
         coupon::Coupon, inventory::Inventory, payment::Payment, products::Products, recommendation::Recommendation,
+        snapshots::Snapshots,
     },
     events::payments::{GROUP, Payments},
     http::{self, Api},
@@ -52,7 +53,9 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let recommendation = callee("recommendation", &config.recommendation_url, |rules| &rules.recommendation)?;
     let callees = [&inventory, &charges, &status, &coupon, &recommendation].map(Clone::clone);
     let inventory = Inventory(inventory);
-    let products = Arc::new(Products::new(inventory.clone(), rules));
+    let redis = cache::connect_lazily(&config.redis_url).context("REDIS_URL")?;
+    let snapshots = Snapshots::new(redis, config.redis_key_prefix, rules);
+    let products = Arc::new(Products::new(inventory.clone(), snapshots, rules));
     let admission = Degradable::live(Degrade::ADMISSION, rules);
     let workflow = Arc::new(Workflow {
         inventory,
@@ -118,6 +121,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "last_known": {
                     "products": products.snapshots()[0],
                     "product_pages": products.snapshots()[1],
+                    "shared_products": products.shared().snapshot(),
                     "recommendations": workflow.recommendation.snapshot(),
                 },
             })

@@ -10,6 +10,10 @@ pub struct Config {
     pub database_url: String,
     /// `KAFKA_BOOTSTRAP`, `KAFKA_TOPIC_PREFIX`
     pub kafka: KafkaConfig,
+    /// `REDIS_URL`: by default the local Redis. Nothing has to answer there.
+    pub redis_url: String,
+    /// `REDIS_KEY_PREFIX`: put before every key; empty unless several systems share one Redis.
+    pub redis_key_prefix: String,
     /// `INVENTORY_URL`
     pub inventory_url: String,
     /// `PAYMENT_URL`
@@ -34,6 +38,15 @@ impl Config {
         let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Order.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
         let database_url = env.database_url(Service::Order)?;
-        Ok(Self { database_url, kafka, inventory_url, payment_url, coupon_url, recommendation_url })
+        Ok(Self {
+            database_url,
+            kafka,
+            redis_url: env.get("REDIS_URL").unwrap_or_else(|| "redis://127.0.0.1:16379".to_owned()),
+            redis_key_prefix: env.get("REDIS_KEY_PREFIX").unwrap_or_default(),
+            inventory_url,
+            payment_url,
+            coupon_url,
+            recommendation_url,
+        })
     }
 }

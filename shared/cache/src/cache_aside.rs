@@ -158,9 +158,29 @@ where
         flown.value
     }
 
+    /// Stores what was learnt elsewhere, if Redis takes it in time.
+    pub async fn put(&self, key: &str, value: &T, ttl: Duration) {
+        self.write(&self.full(key), value, ttl, self.patience()).await;
+    }
+
+    /// What is stored, however old, for who has no better source.
+    pub async fn peek(&self, key: &str) -> Option<T> {
+        let stored = self.read(&self.full(key), &mut self.patience()).await;
+        self.counts.add(if stored.is_some() { Event::Stale } else { Event::Miss });
+        stored.map(|stored| stored.value)
+    }
+
     #[must_use]
     pub fn snapshot(&self) -> CacheSnapshot {
         self.counts.snapshot(self.gate.is_closed(), self.flights.in_flight())
+    }
+
+    fn full(&self, key: &str) -> String {
+        format!("{}{}:v{}:{key}", self.config.prefix, self.config.name, self.config.schema)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience_ms.load(Relaxed))
     }
 
     async fn fly<F, Fut>(&self, key: &str, ttl: Duration, load: F) -> Result<Cached<T>, E>
@@ -168,8 +188,8 @@ where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let key = format!("{}{}:v{}:{key}", self.config.prefix, self.config.name, self.config.schema);
-        let mut patience = Duration::from_millis(self.patience_ms.load(Relaxed));
+        let key = self.full(key);
+        let mut patience = self.patience();
         let stored = self.read(&key, &mut patience).await;
         if let Some(stored) = &stored
             && stored.fresh_until_ms > unix_ms()

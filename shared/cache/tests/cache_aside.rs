@@ -250,3 +250,16 @@ async fn a_changed_lifetime_holds_for_what_is_stored_from_then_on() {
     cache.reconfigure(Duration::ZERO, config.keep_stale);
     assert_eq!(get(&cache, "second").await, cached("second", Freshness::Fresh), "without patience Redis is not asked");
 }
+
+#[tokio::test]
+async fn what_was_put_is_seen_by_a_peek_however_old_and_costs_nothing_without_redis() {
+    let config = patient();
+    let (cache, replica) = (names(&shared_url(), config.clone()), names(&shared_url(), config));
+    assert_eq!(replica.peek("k").await, None);
+    cache.put("k", &vec!["put".to_owned()], Duration::ZERO).await;
+    assert_eq!(replica.peek("k").await, Some(vec!["put".to_owned()]));
+    assert_eq!(get(&replica, "loaded").await, cached("loaded", Freshness::Fresh), "it never was fresh");
+    let alone = names("redis://127.0.0.1:1", CacheConfig { patience: SOON, ..patient() });
+    alone.put("k", &Vec::new(), TTL).await;
+    assert_eq!(alone.peek("k").await, None);
+}

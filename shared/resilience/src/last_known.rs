@@ -93,9 +93,9 @@ impl<T: Clone> LastKnown<T> {
         state.entries.insert(key, Entry { turn, at: Instant::now(), value });
     }
 
-    /// The source says that there is no such thing any more.
-    pub fn forget(&self, key: &str) {
-        self.state().remove(key);
+    /// The source says that there is no such thing any more. Whether there was.
+    pub fn forget(&self, key: &str) -> bool {
+        self.state().remove(key)
     }
 
     /// What it said last, and how long ago.
@@ -146,10 +146,12 @@ struct Entry<T> {
 }
 
 impl<T> State<T> {
-    fn remove(&mut self, key: &str) {
-        if let Some(entry) = self.entries.remove(key) {
+    fn remove(&mut self, key: &str) -> bool {
+        let removed = self.entries.remove(key);
+        if let Some(entry) = &removed {
             self.by_age.remove(&entry.turn);
         }
+        removed.is_some()
     }
 
     fn shrink_to(&mut self, most: usize) {
@@ -202,7 +204,7 @@ mod tests {
         for (key, value) in [("a", 1), ("b", 2), ("c", 3)] {
             known.keep(key, value);
         }
-        known.forget("c");
+        assert!(known.forget("c") && !known.forget("c"));
         assert_eq!(known.recall("c"), Err(NothingKnown));
         known.reconfigure(LastKnownConfig { capacity: NonZeroUsize::MIN, ..LastKnownConfig::default() });
         assert_eq!(known.recall("a"), Err(NothingKnown));

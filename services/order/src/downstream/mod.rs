@@ -5,3 +5,4 @@ pub mod inventory;
 pub mod payment;
 pub mod products;
 pub mod recommendation;
+pub mod snapshots;

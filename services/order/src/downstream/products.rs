@@ -10,7 +10,11 @@ use contracts::{ProblemType, inventory::StockLevel, order::Page};
 use resilience::last_known::{LastKnown, LastKnownConfig, LastKnownSnapshot};
 use rules::{Degrade, RulesHandle};
 
-use super::{inventory::Inventory, recommendation::percent_encoded};
+use super::{
+    inventory::Inventory,
+    recommendation::percent_encoded,
+    snapshots::{Snapshot, Snapshots},
+};
 use crate::error::Error;
 
 /// One a process.
@@ -19,6 +23,8 @@ pub struct Products {
     availability: Degradable,
     rules: RulesHandle,
     levels: LastKnown<Seen<StockLevel>>,
+    /// For products that this process has not seen itself.
+    shared: Snapshots,
     pages: LastKnown<Seen<Page<StockLevel>>>,
 }
 
@@ -34,11 +40,11 @@ pub struct Seen<T> {
 
 impl Products {
     #[must_use]
-    pub fn new(inventory: Inventory, rules: &RulesHandle) -> Self {
+    pub fn new(inventory: Inventory, shared: Snapshots, rules: &RulesHandle) -> Self {
         let availability = Degradable::live(Degrade::AVAILABILITY, rules);
         let limits = limits(rules);
         let (levels, pages) = (LastKnown::new(limits), LastKnown::new(limits));
-        Self { inventory, availability, rules: rules.clone(), levels, pages }
+        Self { inventory, availability, rules: rules.clone(), levels, shared, pages }
     }
 
     pub async fn one(&self, context: &RequestContext, sku: &str) -> Result<Seen<StockLevel>, Error> {
@@ -47,16 +53,26 @@ impl Products {
             match self.inventory.product(context, &percent_encoded(sku)).await {
                 Ok(value) => {
                     self.remember(&value, as_of);
+                    self.shared.tell(sku, Some(Snapshot { level: value.clone(), as_of }));
                     Ok(Ok(Seen { value, as_of, stale: false }))
                 }
                 Err(CallError::Refused(problem)) if problem.kind == ProblemType::NotFound => {
-                    self.levels.forget(sku);
+                    // Not of every name that somebody makes up.
+                    if self.levels.forget(sku) {
+                        self.shared.tell(sku, None);
+                    }
                     Ok(Err(Error::ProductNotFound))
                 }
                 Err(error) => Err(error),
             }
         };
-        self.live_or_last(live, &self.levels, sku).await
+        let last = async || match self.levels.recall(sku) {
+            Ok((last, _)) => Some(last),
+            Err(_) => {
+                self.shared.ask(sku).await.map(|Snapshot { level, as_of }| Seen { value: level, as_of, stale: true })
+            }
+        };
+        self.live_or_last(live, &self.levels, last).await
     }
 
     /// `query` is that of inventory's list.
@@ -76,12 +92,18 @@ impl Products {
                 Err(error) => Err(error),
             }
         };
-        self.live_or_last(live, &self.pages, query).await
+        let last = async || self.pages.recall(query).ok().map(|(last, _)| last);
+        self.live_or_last(live, &self.pages, last).await
     }
 
     #[must_use]
     pub fn availability(&self) -> &Degradable {
         &self.availability
+    }
+
+    #[must_use]
+    pub fn shared(&self) -> &Snapshots {
+        &self.shared
     }
 
     #[must_use]
@@ -94,14 +116,13 @@ impl Products {
         &self,
         live: impl AsyncFnOnce() -> Result<Result<Seen<T>, Error>, CallError>,
         known: &LastKnown<Seen<T>>,
-        key: &str,
+        last: impl AsyncFnOnce() -> Option<Seen<T>>,
     ) -> Result<Seen<T>, Error> {
         known.reconfigure(limits(&self.rules));
         let chain = self.availability.begin::<_, ()>();
         let chain = chain.or("live", async || live().await.map_err(drop)).await;
-        let chain = chain
-            .or("cache", async || known.recall(key).map(|(last, _)| Ok(Seen { stale: true, ..last })).map_err(drop))
-            .await;
+        let chain =
+            chain.or("cache", async || last().await.map(|last| Ok(Seen { stale: true, ..last })).ok_or(())).await;
         self.availability.finish(chain).map_err(|_| Error::InventoryUnavailable)?.value
     }
 

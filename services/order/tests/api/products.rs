@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use contracts::headers;
 use rules::AvailabilityLevel;
 use serde_json::{Value, json};
-use testkit::{Reply, user_token};
+use testkit::{Reply, eventually, redis, user_token};
 use tokio::time::Instant;
 
 use crate::world::{World, answer, patient, problem};
@@ -158,4 +158,31 @@ async fn a_product_that_is_gone_or_was_seen_too_long_ago_is_not_shown_from_memor
     world.rule(|rules| rules.cache.keep_stale = Duration::ZERO);
     world.inventory.behave(|_| Reply::Close);
     assert_eq!(world.get("/v1/products/TEA").await.0, 503, "too long ago");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_has_seen_nothing_shows_what_another_one_saw_and_what_it_saw_go() {
+    let mut rules = patient();
+    rules.cache.patience = Duration::from_secs(2);
+    let (url, prefix) = (redis::shared_url(), redis::key_prefix());
+    let old = World::with_redis(rules.clone(), &url, &prefix).await;
+    let new = World::with_redis(rules, &url, &prefix).await;
+    new.inventory.behave(|_| Reply::Close);
+    assert_eq!(new.get("/v1/products/TEA").await.0, 503);
+    old.inventory.behave(|_| Reply::Json(200, level()));
+    let seen = old.get("/v1/products/TEA").await.1;
+    // It is told off the request's path.
+    let shown = eventually("the other replica shows it", async || {
+        let (status, product) = new.get("/v1/products/TEA").await;
+        (status == 200).then_some(product)
+    })
+    .await;
+    assert_eq!((&shown["availability"]["stale"], &shown["degraded"]), (&json!(true), &json!(["availability"])));
+    assert_eq!(as_of(&shown), as_of(&seen));
+    old.inventory.behave(|_| problem("not-found", 404, json!({})));
+    assert_eq!(old.get("/v1/products/TEA").await.0, 404);
+    eventually("the other replica has heard that it is gone", async || {
+        (new.get("/v1/products/TEA").await.0 == 503).then_some(())
+    })
+    .await;
 }

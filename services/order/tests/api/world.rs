@@ -8,7 +8,12 @@ use order::{app, config::Config, store::MIGRATIONS};
 use reqwest::{RequestBuilder, Response};
 use rules::{Origin, Rules};
 use serde_json::{Value, json};
-use testkit::{Reply, Stub, TestApp, TestDatabase, kafka::TestBroker, stub::Seen, user_token};
+use testkit::{
+    Reply, Stub, TestApp, TestDatabase,
+    kafka::TestBroker,
+    stub::{Seen, refusing_url},
+    user_token,
+};
 use uuid::Uuid;
 
 pub struct World {
@@ -94,11 +99,30 @@ impl World {
         Self::with(rules, inventory.url(), payment.url(), inventory, payment).await
     }
 
+    /// A replica that shares the keys with `prefix` of a Redis with others.
+    pub async fn with_redis(rules: Rules, url: &str, prefix: &str) -> Self {
+        let (inventory, payment) = (Stub::start(stock_held).await, Stub::start(approved).await);
+        let (redis, urls) = ((url.to_owned(), prefix.to_owned()), (inventory.url(), payment.url()));
+        Self::wired(rules, redis, urls, inventory, payment).await
+    }
+
     /// With addresses that need not be those of the stubs.
     pub async fn with(
         rules: Rules,
         inventory_url: String,
         payment_url: String,
+        inventory: Stub,
+        payment: Stub,
+    ) -> Self {
+        // Redis is away: what is shared by it is no part of most tests, and nothing may depend on it.
+        let redis = (refusing_url().replace("http", "redis"), String::new());
+        Self::wired(rules, redis, (inventory_url, payment_url), inventory, payment).await
+    }
+
+    async fn wired(
+        rules: Rules,
+        (redis_url, redis_key_prefix): (String, String),
+        (inventory_url, payment_url): (String, String),
         inventory: Stub,
         payment: Stub,
     ) -> Self {
@@ -108,6 +132,8 @@ impl World {
         let config = Config {
             database_url: database.url(),
             kafka: broker.config.clone(),
+            redis_url,
+            redis_key_prefix,
             inventory_url,
             payment_url,
             coupon_url: coupon.url(),
