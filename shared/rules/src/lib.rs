@@ -20,7 +20,7 @@ pub use handle::{InForce, RulesHandle};
 pub use schema::{
     AdmissionLevel, AvailabilityLevel, Cache, Chain, CouponLevel, Criticality, Database, Degrade, Downstream,
     Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Messaging, Network, PaymentLevel, Quota,
-    QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services, feature,
+    QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services, feature, service_of,
 };
 
 /// Where the rules in force came from.

@@ -1,8 +1,8 @@
 //! The inbound guards, composed: what a request that has shown who it is passes before its handler.
 //!
 //! The authentication of a scope calls [`admit`], so that a route behind authentication is behind the guards too, and
-//! nobody unknown uses anything up. In this order: in-flight cap → the route's bucket → the bucket of whoever asks. The
-//! route's bucket is looked at before the user's is touched, and taken from after it: a full house costs nobody their own
+//! nobody unknown uses anything up. In this order: in-flight cap → the route's bucket → the bucket of whoever asks →
+//! the cluster's quota. The route's bucket is looked at before the user's is touched, and taken from after it: a full house costs nobody their own
 //! quota, and a user far above theirs takes nothing from the others.
 //!
 //! A refusal stores nothing and asks nobody. The limiters are made once a process, outside the web server's workers, or
@@ -11,6 +11,7 @@
 mod criticality;
 mod in_flight;
 mod key_limits;
+mod quotas;
 mod rate_limit_headers;
 mod refusal;
 mod route_limits;
@@ -25,7 +26,6 @@ use actix_web::{
     web,
 };
 use contracts::Service;
-use resilience::rate_limit::Invalid;
 use rules::{Rules, RulesHandle};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
@@ -33,10 +33,12 @@ use tokio::time::MissedTickBehavior;
 use crate::{ApiProblem, Lifecycle, RequestContext, auth, context::Shared, problem};
 use in_flight::InFlight;
 use key_limits::KeyLimits;
+use quotas::{Presence, Quotas};
 use rate_limit_headers::Governed;
 use refusal::Refusals;
 use route_limits::RouteLimits;
 
+pub use quotas::{BadRule, SharedRedis};
 pub use refusal::Refused;
 
 /// Often enough that memory follows the present, seldom enough that nobody notices.
@@ -48,6 +50,7 @@ pub struct Guards {
     in_flight: InFlight,
     routes: RouteLimits,
     keys: KeyLimits,
+    quotas: Quotas,
     refusals: Refusals,
 }
 
@@ -58,12 +61,15 @@ enum Asking {
 }
 
 impl Guards {
-    pub fn new(service: Service, rules: &Rules) -> Result<Self, Invalid> {
+    /// With `redis`, quotas of the whole cluster are counted there, for all instances together; `instance` is the name
+    /// of this one. To be called on the runtime that is to talk to Redis.
+    pub fn new(service: Service, instance: &str, redis: Option<SharedRedis>, rules: &Rules) -> Result<Self, BadRule> {
         Ok(Self {
             service,
             in_flight: InFlight::default(),
             routes: RouteLimits::new(rules)?,
             keys: KeyLimits::new(&rules.key_limits)?,
+            quotas: Quotas::new(service, instance, redis, rules)?,
             refusals: Refusals::new()?,
         })
     }
@@ -75,6 +81,8 @@ impl Guards {
         lifecycle.spawn_background("guards", |stop| async move {
             // What changed between their making and the subscription.
             guards.apply(&rules.current());
+            let mut presence = Presence::default();
+            presence.follow(&guards.quotas);
             let mut tick = tokio::time::interval(EVICT_EVERY);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -84,6 +92,7 @@ impl Guards {
                     _ = changes.changed() => {
                         let in_force = changes.borrow_and_update().clone();
                         guards.apply(&in_force.rules);
+                        presence.follow(&guards.quotas);
                     }
                     _ = tick.tick() => guards.keys.evict_idle(),
                 }
@@ -92,8 +101,12 @@ impl Guards {
     }
 
     fn apply(&self, rules: &Rules) {
-        let applied = self.routes.apply(rules).and_then(|()| self.keys.apply(&rules.key_limits));
-        if let Err(error) = applied {
+        let applied = [
+            self.routes.apply(rules).map_err(BadRule::from),
+            self.keys.apply(&rules.key_limits).map_err(BadRule::from),
+            self.quotas.apply(rules),
+        ];
+        for error in applied.into_iter().filter_map(Result::err) {
             // Rules are validated before they come into force, so this tells of a gap in their validation.
             tracing::error!(%error, rule_version = rules.version, "a limiter cannot take its new rule and keeps the old");
         }
@@ -108,6 +121,7 @@ impl Guards {
             },
             "routes": self.routes.snapshot(),
             "keys": self.keys.snapshot(),
+            "quotas": self.quotas.snapshot(),
         })
     }
 
@@ -117,6 +131,7 @@ impl Guards {
         metrics::gauge!("http_inflight_limit").set(f64::from(caps.critical));
         self.routes.measure();
         self.keys.measure();
+        self.quotas.measure();
     }
 }
 
@@ -157,6 +172,9 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
             None => route.take(context.deadline).await.map_err(refuse)?,
         };
         governed.add(route_limits::POLICY, &taken);
+    }
+    if let Some(quota) = &rule.quota {
+        guards.quotas.take(quota, context.deadline, &mut governed).await.map_err(refuse)?;
     }
 
     let mut answer = next.call(request).await?;

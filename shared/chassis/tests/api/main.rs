@@ -7,6 +7,8 @@ mod downstream;
 mod inbound;
 mod outbound;
 mod process;
+mod quotas;
 mod ruling;
+mod shop;
 mod small;
 mod stopping;

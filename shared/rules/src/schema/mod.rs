@@ -21,7 +21,7 @@ pub use degrade::{
 pub use downstream::{Downstream, Downstreams};
 pub use key_limits::{KeyLimit, KeyLimits};
 pub use quota::{Quota, QuotaAlgorithm};
-pub use route::{Criticality, ROUTES, Route};
+pub use route::{Criticality, ROUTES, Route, service_of};
 pub use storage::{Cache, Database, Idempotency, Messaging, Recover};
 
 use crate::millis;

@@ -196,6 +196,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_would_break_a_header_or_a_label_is_refused() {
+        assert_eq!(only("[quota.\"all orders\"]\nlimit = 9").0, "quota.\"all orders\"");
+        assert!(Rules::from_toml("[quota.all-orders_2]\nlimit = 9").is_ok());
+    }
+
+    #[test]
     fn limits_that_would_admit_nothing_are_refused() {
         assert_eq!(only("[key_limits.user.default]\nburst = 0").0, "key_limits.user.default.burst");
         assert_eq!(
