@@ -16,7 +16,8 @@ use resilience::composite::CompositeConfig;
 use serde::{Deserialize, Serialize};
 
 pub use degrade::{
-    AdmissionLevel, AvailabilityLevel, CouponLevel, Degrade, FEATURES, PaymentLevel, RecommendationLevel, feature,
+    AdmissionLevel, AvailabilityLevel, CouponLevel, Degrade, FEATURES, Levels, PaymentLevel, RecommendationLevel,
+    feature,
 };
 pub use downstream::{Downstream, Downstreams};
 pub use key_limits::{KeyLimit, KeyLimits};

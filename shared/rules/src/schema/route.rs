@@ -84,6 +84,17 @@ pub enum Criticality {
     Critical,
 }
 
+impl Criticality {
+    /// As documents and headers have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sheddable => "sheddable",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 const fn per_second(rate: f64, burst: u32) -> LimiterConfig {
     LimiterConfig::TokenBucket(Quota::new(rate, burst))
 }

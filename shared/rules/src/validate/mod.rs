@@ -231,6 +231,11 @@ mod tests {
         assert!(Rules::from_toml(&rule("degrade:coupon", 60_000)).is_ok());
         assert_eq!(only(&rule("degrade:cuopon", 60_000)).0, "composite.coupons.action");
         assert_eq!(only(&rule("break", 15_000)).0, "composite.coupons.conditions[0].window_ms");
+        assert_eq!(only(&rule("degrade:admission", 60_000)).0, "composite.coupons.action");
+        let of = |line: &str| rule("break", 60_000).replace("per = \"provider\"", line);
+        assert_eq!(only(&of("per = \"provider\"\nprovider = \"cuopon\"")).0, "composite.coupons.provider");
+        assert_eq!(only(&of("per = \"api_provider\"\napi = \"POST /v1/order\"")).0, "composite.coupons.api");
+        assert!(Rules::from_toml(&of("per = \"provider\"\nprovider = \"provider_backup\"")).is_ok());
     }
 
     #[test]

@@ -178,10 +178,23 @@ fn composite(rules: &Rules, report: &mut Report) {
         let path = format!("composite.{}", key(name));
         named("composite", name, report);
         report.pattern(&path, rule.validate());
-        if let Action::Degrade(wanted) = &rule.action
-            && feature(wanted).is_none()
-        {
-            report.refuse(format!("{path}.action"), format!("there is no feature `{wanted}` to degrade"));
+        if let Action::Degrade(wanted) = &rule.action {
+            if feature(wanted).is_none() {
+                report.refuse(format!("{path}.action"), format!("there is no feature `{wanted}` to degrade"));
+            }
+            let nobody = wanted == "admission" && rules.degrade.allow_list.is_empty();
+            report.require(!nobody, format!("{path}.action"), "degrade.allow_list is empty: nobody would be let in");
+        }
+        // A name that nobody has would never match, and nobody would notice.
+        if let Some(api) = rule.api.as_ref().filter(|api| !ROUTES.contains(&api.as_str())) {
+            let reason = format!("no service has this route; the nearest one is `{}`", nearest(api));
+            report.refuse(format!("{path}.api"), reason);
+        }
+        let is_provider = |name: &str| {
+            rules.service.get(name).is_some() || rules.downstream.all().iter().any(|(known, _)| *known == name)
+        };
+        if let Some(provider) = rule.provider.as_ref().filter(|provider| !is_provider(provider)) {
+            report.refuse(format!("{path}.provider"), format!("`{provider}` is neither a service nor a downstream"));
         }
     }
 }
