@@ -57,7 +57,11 @@ pub struct Wiring {
     pub rules: LoadedRules,
     /// Where quotas of the whole cluster are counted; `None`: each instance takes its part of them.
     pub redis: Option<RedisWiring>,
+    /// `ALERT_WEBHOOK_URL`: is told of every change of a breaker's state; unset, nobody is.
+    pub alert_webhook: Option<String>,
 }
+
+const ALERT_WEBHOOK: &str = "ALERT_WEBHOOK_URL";
 
 /// The Redis that the instances of a service share. Nothing has to answer there.
 #[derive(Clone)]
@@ -98,6 +102,10 @@ impl Wiring {
             credentials: Credentials::from_env(service, env)?,
             rules: rules_file::load(env)?,
             redis: RedisWiring::from_env(service, env),
+            alert_webhook: match env.get(ALERT_WEBHOOK) {
+                Some(url) => Some(env.url_or(ALERT_WEBHOOK, &url)?),
+                None => None,
+            },
         })
     }
 }
@@ -146,7 +154,9 @@ impl Running {
 pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<Running> {
     openapi::add_guards(&mut app.openapi);
     let redis = wiring.redis.as_ref().map(RedisWiring::connect).transpose()?;
-    let guards = Guards::new(wiring.service, &wiring.instance, redis, &wiring.rules.handle.current());
+    let signals = lifecycle.signals().clone();
+    signals.alerts().start(wiring, &lifecycle).map_err(io::Error::other)?;
+    let guards = Guards::new(wiring.service, &wiring.instance, redis, signals, &wiring.rules.handle.current());
     let guards = Arc::new(guards.map_err(io::Error::other)?);
     let shared = web::Data::new(Shared {
         service: wiring.service,

@@ -13,10 +13,13 @@ use std::{
 
 use actix_web::{Error, error::InternalError};
 use contracts::{Problem, ProblemType};
-use resilience::rate_limit::{Invalid, Quota, RateLimited, TokenBucket};
+use resilience::{
+    composite::Rejection,
+    rate_limit::{Invalid, Quota, RateLimited, TokenBucket},
+};
 
 use super::{key_limits, quotas, rate_limit_headers::Governed, route_limits};
-use crate::{ApiProblem, problem};
+use crate::{ApiProblem, problem, signals};
 
 const IN_FLIGHT: &str = "in_flight";
 const DEADLINE: &str = "deadline";
@@ -60,6 +63,18 @@ impl Refusal {
         Self { kind: ProblemType::RateLimited, mechanism, detail: used_up(limit, window), retry_after, governed }
     }
 
+    /// By a composite rule, as a limiter or as a breaker would.
+    pub fn by_rule(rejection: &Rejection) -> Self {
+        let kind = if signals::breaks(rejection) { ProblemType::Overloaded } else { ProblemType::RateLimited };
+        Self {
+            kind,
+            mechanism: signals::mechanism(rejection).into(),
+            detail: format!("the rule {} holds for requests such as this one", rejection.rule),
+            retry_after: rejection.retry_after,
+            governed: Governed::default(),
+        }
+    }
+
     /// The request's time ran out in a guard.
     pub fn too_late() -> Self {
         Self {
@@ -83,7 +98,7 @@ fn used_up(limit: u32, window: Duration) -> String {
 }
 
 /// The log's own limits, one a mechanism, and one for all that the operator names.
-pub(super) struct Refusals([Mechanism; 8]);
+pub(super) struct Refusals([Mechanism; 9]);
 
 struct Mechanism {
     name: &'static str,
@@ -102,6 +117,7 @@ impl Refusals {
             of(key_limits::TENANT)?,
             of(key_limits::CALLER)?,
             of(quotas::FAMILY)?,
+            of(signals::FAMILY)?,
             of(DEADLINE)?,
         ]))
     }
