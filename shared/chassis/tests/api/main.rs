@@ -16,3 +16,4 @@ mod ruling;
 mod shop;
 mod small;
 mod stopping;
+mod storm;
