@@ -52,16 +52,17 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let coupon = callee("coupon", &config.coupon_url, |rules| &rules.coupon)?;
     let recommendation = callee("recommendation", &config.recommendation_url, |rules| &rules.recommendation)?;
     let callees = [&inventory, &charges, &status, &coupon, &recommendation].map(Clone::clone);
+    let degradable = |feature| Degradable::live(feature, rules, &lifecycle);
     let inventory = Inventory(inventory);
     let redis = cache::connect_lazily(&config.redis_url).context("REDIS_URL")?;
     let snapshots = Snapshots::new(redis, config.redis_key_prefix, rules);
-    let products = Arc::new(Products::new(inventory.clone(), snapshots, rules));
-    let admission = Degradable::live(Degrade::ADMISSION, rules);
+    let products = Arc::new(Products::new(inventory.clone(), snapshots, rules, degradable(Degrade::AVAILABILITY)));
+    let admission = degradable(Degrade::ADMISSION);
     let workflow = Arc::new(Workflow {
         inventory,
         payment: Payment { charges, status },
-        coupon: Coupon::new(coupon, rules),
-        recommendation: Arc::new(Recommendation::new(recommendation, rules)),
+        coupon: Coupon::new(coupon, degradable(Degrade::COUPON)),
+        recommendation: Arc::new(Recommendation::new(recommendation, rules, degradable(Degrade::RECOMMENDATION))),
         database: database.clone(),
         outbox: outbox.clone(),
         rules: rules.clone(),

@@ -68,7 +68,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let recommender = Arc::new(Recommender {
         database: database.clone(),
         cache: Cache::new(redis, candidates),
-        switch: Degradable::live(Degrade::RECOMMENDATION, &rules),
+        switch: Degradable::live(Degrade::RECOMMENDATION, &rules, &lifecycle),
         rules,
     });
     let (ready, state, close) = (database.clone(), recommender.clone(), database);

@@ -23,7 +23,7 @@ pub(crate) struct Gate {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct State {
     failures: u32,
     closed_until: Option<Instant>,
@@ -33,6 +33,13 @@ impl Gate {
     /// Closes for `pause` after `pause_after` failures in a row.
     pub(crate) fn new(name: impl Into<Box<str>>, pause_after: u32, pause: Duration) -> Self {
         Self { name: name.into(), pause_after, pause, state: Mutex::default() }
+    }
+
+    /// One with other limits that is as open as this one, so that a change of them costs nobody another wait.
+    pub(crate) fn successor(&self, pause_after: u32, pause: Duration) -> Self {
+        let mut state = *self.state();
+        state.closed_until = state.closed_until.map(|until| until.min(Instant::now() + pause));
+        Self { name: self.name.clone(), pause_after, pause, state: Mutex::new(state) }
     }
 
     /// One command, if Redis is to be asked at all; `None` when it is not, or did not answer in time.

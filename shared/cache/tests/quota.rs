@@ -430,6 +430,44 @@ async fn the_local_bucket_has_seen_what_redis_admitted() {
     assert!(check(&replicas[1], "k", 1).await.is_ok(), "one that was idle has its share");
 }
 
+#[tokio::test]
+async fn other_limits_hold_from_the_next_call_on_and_what_was_counted_stays() {
+    let quota = patient_quota(&endless(100), "a").await;
+    let admitted = async || {
+        let mut count = 0;
+        while check(&quota, "k", 1).await.is_ok() {
+            count += 1;
+        }
+        count
+    };
+    assert_eq!(admitted().await, 100);
+    let other = |limit| QuotaConfig { name: "another".into(), prefix: "x".into(), limit, ..endless(limit) };
+    quota.reconfigure(other(130)).unwrap();
+    assert_eq!(admitted().await, 30, "thirty more, and not a fresh hundred and thirty");
+    quota.reconfigure(other(50)).unwrap();
+    assert_eq!(admitted().await, 0);
+    assert_eq!((quota.snapshot().limit, quota.snapshot().admitted_leased), (50, 130));
+    assert_eq!(quota.reconfigure(other(0)).unwrap_err().field, "limit");
+    assert_eq!(quota.snapshot().limit, 50, "what cannot stand changes nothing");
+}
+
+#[tokio::test]
+async fn other_limits_while_redis_is_away_bring_no_fresh_bucket_and_no_further_waits() {
+    let mut redis = OwnRedis::start().await;
+    let config = QuotaConfig { pause_after: 1, pause_ms: Duration::from_secs(600), ..endless(100) };
+    let replicas = pair(&redis.url(), &config).await;
+    let _presence = present(&replicas).await;
+    assert_ne!(check(&replicas[0], "k", 100).await.unwrap().authority, Authority::Local);
+    redis.kill();
+    assert_eq!(check(&replicas[0], "k", 1).await.unwrap_err().authority, Authority::Local);
+    replicas[0].reconfigure(QuotaConfig { limit: 90, pause_ms: Duration::from_secs(500), ..config }).unwrap();
+    let before = replicas[0].snapshot().round_trips;
+    let refused = at_once(check(&replicas[0], "k", 1)).unwrap().unwrap_err();
+    assert_eq!((refused.limit, refused.authority), (90, Authority::Local));
+    let snapshot = replicas[0].snapshot();
+    assert_eq!((snapshot.round_trips, snapshot.paused), (before, true));
+}
+
 /// Replicas at their limit lose Redis, go on, get it back, and go on: no span of a window holds much more than the
 /// limit, whether the counters are gone or merely old.
 async fn there_is_no_burst(

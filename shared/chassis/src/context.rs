@@ -22,7 +22,7 @@ use actix_web::{
 use contracts::{Problem, ProblemType, Service, headers, trace::TraceContext};
 use futures_util::FutureExt;
 use resilience::{Deadline, retry::Purse};
-use rules::{Rules, RulesHandle};
+use rules::{Criticality, Rules, RulesHandle};
 use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -44,7 +44,20 @@ pub struct RequestContext {
     pub deadline: Deadline,
     /// What is left of the chain's retries; clones of the context share it.
     pub purse: Purse,
+    /// What is passed on to whoever is called in the course of it.
+    pub criticality: Criticality,
+    /// Who wants it: a tenant, a calling service, [`USERS`] or [`JOBS`].
+    pub consumer: Arc<str>,
+    /// The route that was asked for, as rules name it, or the job.
+    pub api: Arc<str>,
 }
+
+/// The consumer of requests by users without a tenant.
+pub const USERS: &str = "users";
+/// The consumer of what no request asked for.
+pub const JOBS: &str = "jobs";
+/// The API of a request to no route that rules can name, and the consumer of one that nobody vouches for.
+const NONE: &str = "none";
 
 impl RequestContext {
     /// For work that no request asked for.
@@ -55,6 +68,10 @@ impl RequestContext {
             trace,
             deadline: Deadline::after(budget),
             purse: Purse::new(JOB_RETRIES),
+            // It finishes what a request began.
+            criticality: Criticality::Critical,
+            consumer: JOBS.into(),
+            api: name.into(),
         }
     }
 }
@@ -106,7 +123,11 @@ pub async fn observe<B: MessageBody + 'static>(
     let outcome = async {
         let deadline = deadline(&request, &rules, method, route.as_deref())?;
         let purse = purse?;
-        request.extensions_mut().insert(RequestContext { request_id: request_id.clone(), trace, deadline, purse });
+        let criticality = rules.route(method, route.as_deref().unwrap_or_default()).criticality;
+        let (consumer, api) = (NONE.into(), api(method, route.as_deref()).into());
+        let context =
+            RequestContext { request_id: request_id.clone(), trace, deadline, purse, criticality, consumer, api };
+        request.extensions_mut().insert(context);
         match AssertUnwindSafe(next.call(request)).catch_unwind().await {
             Ok(answer) => answer,
             Err(_) => {
@@ -178,6 +199,13 @@ fn request_id(request: &ServiceRequest) -> Arc<str> {
         .map_or_else(|| Uuid::now_v7().to_string().into(), Into::into)
 }
 
+/// The route by the name that rules have for it.
+fn api(method: &str, route: Option<&str>) -> &'static str {
+    let is_named =
+        |name: &&&str| name.split_once(' ').is_some_and(|(of, pattern)| of == method && Some(pattern) == route);
+    rules::ROUTES.iter().find(is_named).copied().unwrap_or(NONE)
+}
+
 /// Label values come from a fixed set: a client can send any word as its method.
 fn known_method(method: &Method) -> &'static str {
     match method.as_str() {
@@ -202,9 +230,11 @@ fn deadline(
     let rule = rules.route(method, route.unwrap_or_default());
     let waits = whole_number(request, headers::EXPECTED_TIMEOUT_MS)?.map(Duration::from_millis);
     let deadline = Deadline::for_request(waits, rule.timeout);
-    deadline
-        .require(rule.min_useful_budget)
-        .map_err(|late| Problem::new(ProblemType::DeadlineExceeded, late.to_string()).with_mechanism("deadline"))?;
+    deadline.require(rule.min_useful_budget).map_err(|late| {
+        let mut problem = Problem::new(ProblemType::DeadlineExceeded, late.to_string()).with_mechanism("deadline");
+        problem.rule_version = Some(rules.version);
+        problem
+    })?;
     Ok(deadline)
 }
 

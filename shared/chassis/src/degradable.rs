@@ -1,29 +1,32 @@
-//! Degradation in a running service: a feature's switch that follows the rules, and the count of what was served with
-//! less.
+//! A feature that can be served with less: at which level one request begins, and the count of what was served below
+//! the first.
 //!
-//! The pattern is [`resilience::degrade`]; here it meets the rules in force and the metrics. The operator's level is
-//! read at each look rather than told by a listener, so that no request which begins after a change still sees the
-//! level before it.
+//! The pattern is [`resilience::degrade`]; here it meets the rules in force, what composite rules say about a request
+//! ([`crate::degradation`]), and the metrics. Levels are read at each look rather than told by a listener, so that no
+//! request which begins after a change still sees the level before it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use resilience::degrade::{Chain, Exhausted, Feature, Served, Switch, SwitchSnapshot, UnknownLevel};
+use resilience::degrade::{Chain, Exhausted, Feature, Served, Switch, SwitchSnapshot};
 use rules::RulesHandle;
 
+use crate::{Degradation, Lifecycle, RequestContext};
+
 /// A feature of this service that can be served with less. Clones share the switch.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Degradable(Arc<Inside>);
 
-#[derive(Debug)]
 struct Inside {
     switch: Switch,
     rules: RulesHandle,
+    degradation: Degradation,
 }
 
 impl Degradable {
     #[must_use]
-    pub fn live(feature: Feature, rules: &RulesHandle) -> Self {
-        Self(Arc::new(Inside { switch: Switch::new(feature), rules: rules.clone() }))
+    pub fn live(feature: Feature, rules: &RulesHandle, lifecycle: &Lifecycle) -> Self {
+        let degradation = Degradation::new(rules, lifecycle);
+        Self(Arc::new(Inside { switch: Switch::new(feature), rules: rules.clone(), degradation }))
     }
 
     #[must_use]
@@ -31,15 +34,16 @@ impl Degradable {
         self.0.switch.feature().name
     }
 
-    /// The level at which to begin now.
+    /// The level at which to begin for this request.
     #[must_use]
-    pub fn level(&self) -> &'static str {
-        self.switch().level()
+    pub fn level(&self, context: &RequestContext) -> &'static str {
+        // A feature that the rules do not know is as it always is.
+        self.0.degradation.level(context, self.name()).unwrap_or_else(|| self.0.switch.level())
     }
 
     /// Tries the levels from [`Self::level`] down; to be ended by [`Self::finish`].
-    pub fn begin<T, E>(&self) -> Chain<'_, T, E> {
-        self.switch().begin()
+    pub fn begin<T, E>(&self, context: &RequestContext) -> Chain<'_, T, E> {
+        self.0.switch.begin_at(self.level(context))
     }
 
     /// The end of a chain, counted if it served less than normal.
@@ -54,25 +58,12 @@ impl Degradable {
         served
     }
 
-    /// At `level` or below for `time`, whatever the rules say.
-    pub fn ease(&self, level: &str, time: Duration) -> Result<(), UnknownLevel> {
-        self.0.switch.ease(level, time)
-    }
-
+    /// With the level that the rules say for everybody.
     #[must_use]
     pub fn snapshot(&self) -> SwitchSnapshot {
-        self.switch().snapshot()
-    }
-
-    fn switch(&self) -> &Switch {
-        let Inside { switch, rules } = &*self.0;
-        // A feature that the rules do not know stays as it is.
-        if let Some(level) = rules.current().degrade.level(self.name())
-            && let Err(error) = switch.set(level)
-        {
-            tracing::error!(%error, "the rules and the table of features disagree");
-        }
-        switch
+        let levels = self.0.rules.current().degrade.levels();
+        let level = levels.into_iter().find_map(|(name, level)| (name == self.name()).then_some(level));
+        SwitchSnapshot { level: level.unwrap_or_else(|| self.0.switch.level()), ..self.0.switch.snapshot() }
     }
 }
 
@@ -84,6 +75,9 @@ fn counted<T>(served: &Served<T>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use contracts::trace::TraceContext;
     use rules::{CouponLevel, Degrade, Origin, Rules};
 
     use super::*;
@@ -91,19 +85,20 @@ mod tests {
     #[tokio::test]
     async fn the_level_is_that_of_the_rules_in_force() {
         let rules = RulesHandle::new(Rules::default(), Origin::Default);
-        let coupon = Degradable::live(Degrade::COUPON, &rules);
-        assert_eq!((coupon.name(), coupon.level()), ("coupon", "on"));
+        let lifecycle = Lifecycle::new(tokio::runtime::Handle::current());
+        let coupon = Degradable::live(Degrade::COUPON, &rules, &lifecycle);
+        let context = RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(1));
+        assert_eq!((coupon.name(), coupon.level(&context)), ("coupon", "on"));
         rules.apply(
             Rules { degrade: Degrade { coupon: CouponLevel::Pending, ..Degrade::default() }, ..Rules::default() },
             Origin::File,
         );
-        assert_eq!(coupon.level(), "pending");
-        let chain = coupon.begin::<u8, u8>().or("on", || async { panic!("it was called") }).await;
+        assert_eq!(coupon.level(&context), "pending");
+        let chain = coupon.begin::<u8, u8>(&context).or("on", || async { panic!("it was called") }).await;
         let served = coupon.finish(chain.or("pending", || async { Ok(1) }).await).unwrap();
         assert_eq!((served.value, served.degraded), (1, Some("coupon")));
+        assert_eq!((coupon.snapshot().level, coupon.snapshot().degraded_total), ("pending", 1));
         rules.apply(Rules::default(), Origin::File);
-        coupon.ease("off", Duration::from_secs(30)).unwrap();
-        let shown = coupon.snapshot();
-        assert_eq!((shown.level, shown.set, shown.degraded_total), ("off", "on", 1));
+        assert_eq!(coupon.level(&context), "on");
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! Reading order: [`service`] (a process from start to end) · [`env`] (configuration) · [`lifecycle`] (who may still
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
-//! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems) · [`problem`] · [`downstream`] (outbound calls and
-//! the evidence that they leave) · [`degradable`] (switches that follow the rules) · [`admin`] · [`openapi`] · [`telemetry`].
+//! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems)
+//! · [`problem`] · [`downstream`] (outbound calls and the evidence that they leave) · [`signals`] (what follows from how
+//! calls went) · [`degradation`] and [`degradable`] (what is
+//! served with less) · `alerts` · [`admin`] · [`openapi`] · [`telemetry`].
 
 pub mod admin;
+mod alerts;
 pub mod auth;
 pub mod context;
 pub mod degradable;
+pub mod degradation;
 pub mod dev_secrets;
 pub mod downstream;
 pub mod env;
@@ -20,10 +24,12 @@ pub mod problem;
 pub mod rules_file;
 pub mod server;
 pub mod service;
+pub mod signals;
 pub mod telemetry;
 
 pub use context::RequestContext;
 pub use degradable::Degradable;
+pub use degradation::Degradation;
 pub use downstream::{CallError, Downstream, NotSent};
 pub use env::{ConfigError, Env};
 pub use lifecycle::Lifecycle;

@@ -16,6 +16,8 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument;
 
+use crate::signals::Signals;
+
 /// Shared by everything in one process (or, in tests, by one application of several in a process).
 #[derive(Clone)]
 pub struct Lifecycle(Arc<Inner>);
@@ -29,6 +31,7 @@ struct Inner {
     draining: AtomicBool,
     dead_job: OnceLock<&'static str>,
     in_flight: AtomicUsize,
+    signals: Signals,
 }
 
 /// The task that a handler waited for panicked; it has been logged.
@@ -58,7 +61,14 @@ impl Lifecycle {
             draining: AtomicBool::new(false),
             dead_job: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
+            signals: Signals::default(),
         }))
+    }
+
+    /// What the guards of this process know together.
+    #[must_use]
+    pub fn signals(&self) -> &Signals {
+        &self.0.signals
     }
 
     /// Runs `work` on the main runtime, to its end, even when the caller goes away. It has to bound itself.

@@ -30,7 +30,7 @@ use crate::{
     auth::Credentials,
     context::Shared,
     env::{ConfigError, Env},
-    guards::Guards,
+    guards::{Guards, SharedRedis},
     openapi,
     rules_file::{self, LoadedRules},
     server::{self, Listeners, Routes},
@@ -55,6 +55,37 @@ pub struct Wiring {
     pub dev: bool,
     pub credentials: Credentials,
     pub rules: LoadedRules,
+    /// Where quotas of the whole cluster are counted; `None`: each instance takes its part of them.
+    pub redis: Option<RedisWiring>,
+    /// `ALERT_WEBHOOK_URL`: is told of every change of a breaker's state; unset, nobody is.
+    pub alert_webhook: Option<String>,
+}
+
+const ALERT_WEBHOOK: &str = "ALERT_WEBHOOK_URL";
+
+/// The Redis that the instances of a service share. Nothing has to answer there.
+#[derive(Clone)]
+pub struct RedisWiring {
+    /// `REDIS_URL`: by default the local one, for the services that have a use for it.
+    pub url: String,
+    /// `REDIS_KEY_PREFIX`: put before every key; empty unless several systems share one Redis.
+    pub key_prefix: String,
+}
+
+impl RedisWiring {
+    fn from_env(service: Service, env: &mut Env) -> Option<Self> {
+        let uses_it = matches!(service, Service::Order | Service::Payment | Service::Recommendation);
+        let local = uses_it.then(|| "redis://127.0.0.1:16379".to_owned());
+        let url = env.get("REDIS_URL").or(local);
+        let key_prefix = env.get("REDIS_KEY_PREFIX").unwrap_or_default();
+        url.map(|url| Self { url, key_prefix })
+    }
+
+    fn connect(&self) -> io::Result<SharedRedis> {
+        let connection = cache::connect_lazily(&self.url)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("REDIS_URL: {error}")))?;
+        Ok(SharedRedis { connection, prefix: self.key_prefix.clone() })
+    }
 }
 
 impl Wiring {
@@ -70,6 +101,11 @@ impl Wiring {
             dev: env.is_dev()?,
             credentials: Credentials::from_env(service, env)?,
             rules: rules_file::load(env)?,
+            redis: RedisWiring::from_env(service, env),
+            alert_webhook: match env.get(ALERT_WEBHOOK) {
+                Some(url) => Some(env.url_or(ALERT_WEBHOOK, &url)?),
+                None => None,
+            },
         })
     }
 }
@@ -117,7 +153,11 @@ impl Running {
 /// Opens the listeners for an application and calls it ready.
 pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<Running> {
     openapi::add_guards(&mut app.openapi);
-    let guards = Arc::new(Guards::new(wiring.service, &wiring.rules.handle.current()).map_err(io::Error::other)?);
+    let redis = wiring.redis.as_ref().map(RedisWiring::connect).transpose()?;
+    let signals = lifecycle.signals().clone();
+    signals.alerts().start(wiring, &lifecycle).map_err(io::Error::other)?;
+    let guards = Guards::new(wiring.service, &wiring.instance, redis, signals, &wiring.rules.handle.current());
+    let guards = Arc::new(guards.map_err(io::Error::other)?);
     let shared = web::Data::new(Shared {
         service: wiring.service,
         rules: wiring.rules.handle.clone(),

@@ -158,6 +158,12 @@ impl Switch {
         Chain { switch: self, begin: self.begin_index(), served: None, tried: Vec::new() }
     }
 
+    /// The same for one call that is to begin at `level`, or at the switch's own where that is lower.
+    pub fn begin_at<T, E>(&self, level: &str) -> Chain<'_, T, E> {
+        let begin = self.index(level).unwrap_or(0).max(self.begin_index());
+        Chain { switch: self, begin, served: None, tried: Vec::new() }
+    }
+
     /// For features whose levels are no chain but a way of working: whatever is done at `level` is counted, and named
     /// if it is less than normal.
     pub fn serve<T>(&self, value: T, level: &'static str) -> Served<T> {
@@ -277,6 +283,18 @@ mod tests {
         let served = chain.or("default", || async { Ok(9) }).await.finish().unwrap();
         assert_eq!((served.level, served.degraded), ("default", Some("recommendation")));
         assert!(!switch.allows("cache") && switch.allows("default") && switch.allows("off"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_call_may_begin_further_down_than_the_switch_and_never_above_it() {
+        let switch = Switch::new(RECOMMENDATION);
+        let first = async |level| {
+            let chain = switch.begin_at::<u8, ()>(level).or("live", || async { Ok(1) }).await;
+            chain.or("cache", || async { Ok(2) }).await.or("default", || async { Ok(3) }).await.finish().unwrap().value
+        };
+        assert_eq!((first("live").await, first("cache").await), (1, 2));
+        switch.set("default").unwrap();
+        assert_eq!(first("cache").await, 3);
     }
 
     #[tokio::test(start_paused = true)]

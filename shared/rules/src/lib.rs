@@ -19,8 +19,8 @@ pub use document::{Invalid, RulesError};
 pub use handle::{InForce, RulesHandle};
 pub use schema::{
     AdmissionLevel, AvailabilityLevel, Cache, Chain, CouponLevel, Criticality, Database, Degrade, Downstream,
-    Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Messaging, Network, PaymentLevel, Quota,
-    QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services, feature,
+    Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Levels, Messaging, Network, PaymentLevel, Quota,
+    QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services, feature, service_of,
 };
 
 /// Where the rules in force came from.

@@ -6,7 +6,6 @@ use contracts::{
     coupon::{RedeemCoupon, Redemption},
 };
 use reqwest::Method;
-use rules::{Degrade, RulesHandle};
 
 use crate::domain::{Event, Order};
 
@@ -18,8 +17,8 @@ pub struct Coupon {
 
 impl Coupon {
     #[must_use]
-    pub fn new(callee: Downstream, rules: &RulesHandle) -> Self {
-        Self { callee, switch: Degradable::live(Degrade::COUPON, rules) }
+    pub fn new(callee: Downstream, switch: Degradable) -> Self {
+        Self { callee, switch }
     }
 
     #[must_use]
@@ -30,8 +29,8 @@ impl Coupon {
     /// Whether an order with a coupon that is placed now goes on without it, for good. Says so once per order: counted
     /// by asking.
     #[must_use]
-    pub fn is_left_out(&self) -> bool {
-        let off = self.switch.level() == "off";
+    pub fn is_left_out(&self, context: &RequestContext) -> bool {
+        let off = self.switch.level(context) == "off";
         if off {
             self.switch.serve((), "off");
         }
@@ -41,7 +40,7 @@ impl Coupon {
     /// Asks for the discount of an order whose subtotal is fixed.
     pub async fn redeem(&self, context: &RequestContext, order: &Order, code: &str) -> Event {
         // Also when it was switched off after this order was placed: the order has a coupon that is to be settled.
-        if self.switch.level() != "on" {
+        if self.switch.level(context) != "on" {
             return self.switch.serve(Event::CouponPending, "pending").value;
         }
         let body = RedeemCoupon {

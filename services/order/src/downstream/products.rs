@@ -8,7 +8,7 @@ use chassis::{CallError, Degradable, RequestContext};
 use chrono::{DateTime, Utc};
 use contracts::{ProblemType, inventory::StockLevel, order::Page};
 use resilience::last_known::{LastKnown, LastKnownConfig, LastKnownSnapshot};
-use rules::{Degrade, RulesHandle};
+use rules::RulesHandle;
 
 use super::{
     inventory::Inventory,
@@ -40,8 +40,7 @@ pub struct Seen<T> {
 
 impl Products {
     #[must_use]
-    pub fn new(inventory: Inventory, shared: Snapshots, rules: &RulesHandle) -> Self {
-        let availability = Degradable::live(Degrade::AVAILABILITY, rules);
+    pub fn new(inventory: Inventory, shared: Snapshots, rules: &RulesHandle, availability: Degradable) -> Self {
         let limits = limits(rules);
         let (levels, pages) = (LastKnown::new(limits), LastKnown::new(limits));
         Self { inventory, availability, rules: rules.clone(), levels, shared, pages }
@@ -72,7 +71,7 @@ impl Products {
                 self.shared.ask(sku).await.map(|Snapshot { level, as_of }| Seen { value: level, as_of, stale: true })
             }
         };
-        self.live_or_last(live, &self.levels, last).await
+        self.live_or_last(context, live, &self.levels, last).await
     }
 
     /// `query` is that of inventory's list.
@@ -93,7 +92,7 @@ impl Products {
             }
         };
         let last = async || self.pages.recall(query).ok().map(|(last, _)| last);
-        self.live_or_last(live, &self.pages, last).await
+        self.live_or_last(context, live, &self.pages, last).await
     }
 
     #[must_use]
@@ -114,12 +113,13 @@ impl Products {
     /// A refusal of inventory's is an answer, and no reason to show what was before.
     async fn live_or_last<T: Clone>(
         &self,
+        context: &RequestContext,
         live: impl AsyncFnOnce() -> Result<Result<Seen<T>, Error>, CallError>,
         known: &LastKnown<Seen<T>>,
         last: impl AsyncFnOnce() -> Option<Seen<T>>,
     ) -> Result<Seen<T>, Error> {
         known.reconfigure(limits(&self.rules));
-        let chain = self.availability.begin::<_, ()>();
+        let chain = self.availability.begin::<_, ()>(context);
         let chain = chain.or("live", async || live().await.map_err(drop)).await;
         let chain =
             chain.or("cache", async || last().await.map(|last| Ok(Seen { stale: true, ..last })).ok_or(())).await;

@@ -10,7 +10,7 @@ use resilience::{
     degrade::{Chain, Served},
     last_known::{LastKnown, LastKnownSnapshot},
 };
-use rules::{Degrade, RulesHandle};
+use rules::RulesHandle;
 
 use super::products::limits;
 
@@ -28,21 +28,20 @@ const SHOWN: usize = 5;
 
 impl Recommendation {
     #[must_use]
-    pub fn new(callee: Downstream, rules: &RulesHandle) -> Self {
-        let switch = Degradable::live(Degrade::RECOMMENDATION, rules);
+    pub fn new(callee: Downstream, rules: &RulesHandle, switch: Degradable) -> Self {
         Self { callee, switch, rules: rules.clone(), last: LastKnown::new(limits(rules)) }
     }
 
     /// What goes with `sku`: as recommendation says, or said last, or the default list, or nothing.
     pub async fn suggest(&self, context: &RequestContext, user: UserId, sku: &str) -> Served<Vec<Suggestion>> {
         self.last.reconfigure(limits(&self.rules));
-        let chain = self.switch.begin();
+        let chain = self.switch.begin(context);
         self.less(chain.or("live", async || self.ask(context, user, sku).await.map_err(drop)).await, sku).await
     }
 
     /// The same for one who cannot wait for recommendation.
-    pub async fn suggest_at_once(&self, sku: &str) -> Served<Vec<Suggestion>> {
-        self.less(self.switch.begin(), sku).await
+    pub async fn suggest_at_once(&self, context: &RequestContext, sku: &str) -> Served<Vec<Suggestion>> {
+        self.less(self.switch.begin(context), sku).await
     }
 
     #[must_use]

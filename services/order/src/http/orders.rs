@@ -57,7 +57,7 @@ pub async fn place(
     api: web::Data<Api>,
     body: Body<PlaceOrder>,
 ) -> Result<HttpResponse, ApiProblem> {
-    admission::admit(&api, user.id)?;
+    admission::admit(&api, &context, user.id)?;
     let key = idempotency_key(&request)?;
     let workflow = api.workflow.clone();
     let work = async move { workflow.place_order(&context, &user, &key, &body.0).await };

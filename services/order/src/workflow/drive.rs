@@ -146,7 +146,7 @@ impl Run<'_> {
         asked.abort();
         let suggestions = match asked.await {
             Ok(found) => found,
-            Err(_) => self.workflow.recommendation.suggest_at_once(&line.sku).await,
+            Err(_) => self.workflow.recommendation.suggest_at_once(self.context, &line.sku).await,
         };
         Extras { suggestions: Some(suggestions) }
     }

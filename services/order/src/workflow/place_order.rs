@@ -89,7 +89,7 @@ impl Workflow {
     ) -> Result<Order, Error> {
         let mut order = submitted(context, user, OrderId::from_uuid(held.resource), request);
         // Never to be settled, unlike one that is pending: the client is told, and may use the coupon another time.
-        if order.coupon.is_open() && self.coupon.is_left_out() {
+        if order.coupon.is_open() && self.coupon.is_left_out(context) {
             order.coupon.state = OrderCouponState::Rejected;
             order.degraded.push(self.coupon.switch().name().to_owned());
         }

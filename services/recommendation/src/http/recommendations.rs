@@ -41,7 +41,7 @@ pub(super) async fn list(
 ) -> Result<HttpResponse, ApiProblem> {
     let wanted = read(query.0)?;
     let recommender = api.recommender.clone();
-    let recommending = async move { recommender.recommend(&wanted, context.deadline).await };
+    let recommending = async move { recommender.recommend(&context, &wanted).await };
     let answer = api.lifecycle.run(recommending).await.map_err(|_| problem::internal())?;
     Ok(HttpResponse::Ok().json(answer))
 }

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use cache::{Cache, Cached, Freshness};
-use chassis::Degradable;
+use chassis::{Degradable, RequestContext};
 use contracts::{
     UserId,
     recommendation::{Recommendations, Recommended, Source, default_list},
@@ -49,9 +49,9 @@ pub struct Recommender {
 }
 
 impl Recommender {
-    pub async fn recommend(&self, wanted: &Wanted, deadline: Deadline) -> Recommendations {
+    pub async fn recommend(&self, context: &RequestContext, wanted: &Wanted) -> Recommendations {
         let sku = wanted.sku.as_deref();
-        let begin = self.switch.level();
+        let (deadline, begin) = (context.deadline, self.switch.level(context));
         let (known, owned) = match begin {
             "live" => tokio::join!(self.known(sku, deadline), self.owned(wanted.user, deadline)),
             "cache" => (self.remembered(sku, deadline).await, HashSet::new()),

@@ -99,6 +99,11 @@ impl Account {
         });
     }
 
+    /// The limits have changed, so Redis may think otherwise.
+    pub(super) fn forget_refusal(&mut self) {
+        self.refused = None;
+    }
+
     /// What this replica knows to be left for everybody.
     pub(super) fn remaining(&self) -> u32 {
         self.left.saturating_add(self.behind)

@@ -116,6 +116,11 @@ impl Keys {
         entry
     }
 
+    pub(super) fn forget_refusals(&self) {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.by_key.values().chain([&self.beyond]).for_each(|entry| entry.state().account.forget_refusal());
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).by_key.len()
     }

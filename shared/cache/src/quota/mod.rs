@@ -22,13 +22,14 @@
 //!
 //! **When you copy this**, take this folder and `gate`. Spawn [`Quota::keep_presence`]: an idle replica would not be
 //! counted without. The greatest lease trades exactness for round trips; `timeout_ms` is what a fault of Redis costs a
-//! request, `pause_after` how often. The limit may change between starts without a burst, since the counters stay.
+//! request, `pause_after` how often. Limits may change between starts and while it works without a burst: the counters stay.
 //!
 //! **Proved by** the drills `redis-down` and `redis-slow`.
 
 mod account;
 mod config;
 mod keys;
+mod lasting;
 mod local;
 mod replica;
 mod script;
@@ -37,6 +38,7 @@ mod verdict;
 
 use std::{num::NonZeroU32, sync::Arc};
 
+use arc_swap::ArcSwap;
 use redis::aio::ConnectionManager;
 use serde::Serialize;
 
@@ -50,7 +52,8 @@ pub use self::{
 /// One limit for all replicas, for each key. Clones share everything.
 #[derive(Clone)]
 pub struct Quota {
-    replica: Arc<Replica>,
+    /// As a whole, so that a call sees one set of limits from its begin to its end.
+    replica: Arc<ArcSwap<Replica>>,
 }
 
 /// Counts since the start, and the present state.
@@ -80,32 +83,46 @@ impl Quota {
     /// wherever the caller is, and go on when the caller leaves, since Redis would have charged them all the same.
     pub fn new(redis: ConnectionManager, config: QuotaConfig, replica: &str) -> Result<Self, BadQuota> {
         config.validate()?;
-        Ok(Self { replica: Arc::new(Replica::new(redis, config, replica)) })
+        Ok(Self { replica: Arc::new(ArcSwap::from_pointee(Replica::new(redis, config, replica))) })
+    }
+
+    /// Other limits from the next call on, for all clones. Name and prefix stay, since what has been counted is under
+    /// them. Leases, what is owed and what is known of Redis stay too; only another width of the window counts anew,
+    /// and then for two windows a lease and the share are needed.
+    pub fn reconfigure(&self, mut config: QuotaConfig) -> Result<(), BadQuota> {
+        let before = self.replica.load();
+        config.name.clone_from(&before.config.name);
+        config.prefix.clone_from(&before.config.prefix);
+        config.validate()?;
+        if config != before.config {
+            self.replica.store(Arc::new(before.successor(config)));
+        }
+        Ok(())
     }
 
     /// Admits `weight` under `key`, or says when to come back. Waits for Redis only when the lease is used up, and
     /// never longer than `timeout_ms`.
     pub async fn check(&self, key: &str, weight: NonZeroU32) -> Result<Granted, Refused> {
-        let limit = self.replica.config.limit;
+        let replica = self.replica.load_full();
+        let limit = replica.config.limit;
         if weight.get() > limit {
             return Err(Exceeds { weight, limit }.into());
         }
-        Ok(self.replica.check(key, weight.get()).await?)
+        Ok(replica.check(key, weight.get()).await?)
     }
 
     /// Says every `heartbeat_ms` that this replica is there, and so learns how many there are, and whether Redis is
     /// back. Never returns: spawn it beside the service, and drop it at the end.
     pub async fn keep_presence(&self) {
-        let mut beats = tokio::time::interval(self.replica.config.heartbeat_ms);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            beats.tick().await;
-            self.replica.beat().await;
+            let replica = self.replica.load_full();
+            replica.beat().await;
+            tokio::time::sleep(replica.config.heartbeat_ms).await;
         }
     }
 
     #[must_use]
     pub fn snapshot(&self) -> QuotaSnapshot {
-        self.replica.snapshot()
+        self.replica.load().snapshot()
     }
 }

@@ -5,16 +5,12 @@
 //! in: Redis has charged it.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use redis::aio::ConnectionManager;
 use tokio::{
-    runtime::Handle,
     sync::watch,
     time::{Instant, timeout, timeout_at},
 };
@@ -24,6 +20,7 @@ use super::{
     account::{Sizing, Take},
     config::QuotaConfig,
     keys::{Entry, Keys, Landed, Landing, State},
+    lasting::Lasting,
     local::Share,
     script::{self, Answer, Ask, LeaseScript},
     trust::{Authority, Trust},
@@ -32,23 +29,12 @@ use super::{
 use crate::gate::Gate;
 
 pub(super) struct Replica {
-    redis: ConnectionManager,
     pub config: QuotaConfig,
+    lasting: Arc<Lasting>,
     script: LeaseScript,
-    runtime: Handle,
-    gate: Gate,
-    trust: Trust,
-    keys: Keys,
-    /// Last known; while Redis is away it stays.
-    replicas: AtomicU32,
-    /// So a script that has to be loaded again is told from one that is loaded for the first time.
-    answered_before: AtomicBool,
-    leased: AtomicU64,
-    locally: AtomicU64,
-    refused: AtomicU64,
-    round_trips: AtomicU64,
-    failures: AtomicU64,
-    script_loads: AtomicU64,
+    gate: Arc<Gate>,
+    trust: Arc<Trust>,
+    keys: Arc<Keys>,
 }
 
 /// What can be said at once, or what to wait for.
@@ -58,24 +44,38 @@ enum Step {
 }
 
 impl Replica {
-    pub(super) fn new(redis: ConnectionManager, config: QuotaConfig, replica: &str) -> Self {
+    pub(super) fn new(redis: ConnectionManager, config: QuotaConfig, id: &str) -> Self {
         let now = Instant::now();
-        let zero = AtomicU64::default;
         Self {
-            redis,
-            script: LeaseScript::new(&config, replica),
-            runtime: Handle::current(),
-            gate: Gate::new(config.name.as_str(), config.pause_after, config.pause_ms),
-            trust: Trust::new(now, config.window_ms),
-            keys: Keys::new(script::stem(&config), config.max_keys, config.window_ms, now),
-            replicas: AtomicU32::new(config.expected_replicas),
-            answered_before: AtomicBool::new(false),
-            leased: zero(),
-            locally: zero(),
-            refused: zero(),
-            round_trips: zero(),
-            failures: zero(),
-            script_loads: zero(),
+            lasting: Arc::new(Lasting::new(redis, id, config.expected_replicas)),
+            script: LeaseScript::new(&config, id),
+            gate: Arc::new(Gate::new(config.name.as_str(), config.pause_after, config.pause_ms)),
+            trust: Arc::new(Trust::new(now, config.window_ms)),
+            keys: Arc::new(Keys::new(script::stem(&config), config.max_keys, config.window_ms, now)),
+            config,
+        }
+    }
+
+    /// The same replica under other limits. What is leased, owed and known of Redis goes on. Windows of another width
+    /// begin with counts of their own, so they are met as a Redis is that has forgotten everything.
+    pub(super) fn successor(&self, config: QuotaConfig) -> Self {
+        let (now, before) = (Instant::now(), &self.config);
+        let same_window = before.window_ms == config.window_ms;
+        let (trust, keys) = if same_window && before.max_keys == config.max_keys {
+            self.keys.forget_refusals();
+            (self.trust.clone(), self.keys.clone())
+        } else {
+            let trust = self.trust.successor(now, config.window_ms);
+            let keys = Keys::new(script::stem(&config), config.max_keys, config.window_ms, now);
+            (Arc::new(trust), Arc::new(keys))
+        };
+        self.lasting.expect(config.expected_replicas);
+        Self {
+            lasting: self.lasting.clone(),
+            script: LeaseScript::new(&config, &self.lasting.id),
+            gate: Arc::new(self.gate.successor(config.pause_after, config.pause_ms)),
+            trust,
+            keys,
             config,
         }
     }
@@ -83,9 +83,9 @@ impl Replica {
     pub(super) async fn check(self: &Arc<Self>, key: &str, weight: u32) -> Result<Granted, RateLimited> {
         let outcome = self.decide(&self.keys.entry(key, Instant::now()), weight).await;
         let (count, by) = match outcome {
-            Ok(Granted { authority: Authority::Local, .. }) => (&self.locally, u64::from(weight)),
-            Ok(_) => (&self.leased, u64::from(weight)),
-            Err(_) => (&self.refused, 1),
+            Ok(Granted { authority: Authority::Local, .. }) => (&self.lasting.locally, u64::from(weight)),
+            Ok(_) => (&self.lasting.leased, u64::from(weight)),
+            Err(_) => (&self.lasting.refused, 1),
         };
         count.fetch_add(by, Relaxed);
         outcome
@@ -104,14 +104,14 @@ impl Replica {
             window_ms: u64::try_from(self.config.window_ms.as_millis()).unwrap_or(u64::MAX),
             authority: self.trust.at(Instant::now()),
             paused: self.gate.is_closed(),
-            replicas: self.replicas.load(Relaxed),
+            replicas: self.lasting.replicas.load(Relaxed),
             keys: self.keys.len(),
-            admitted_leased: self.leased.load(Relaxed),
-            admitted_locally: self.locally.load(Relaxed),
-            refused: self.refused.load(Relaxed),
-            round_trips: self.round_trips.load(Relaxed),
-            failures: self.failures.load(Relaxed),
-            script_loads: self.script_loads.load(Relaxed),
+            admitted_leased: self.lasting.leased.load(Relaxed),
+            admitted_locally: self.lasting.locally.load(Relaxed),
+            refused: self.lasting.refused.load(Relaxed),
+            round_trips: self.lasting.round_trips.load(Relaxed),
+            failures: self.lasting.failures.load(Relaxed),
+            script_loads: self.lasting.script_loads.load(Relaxed),
         }
     }
 
@@ -179,7 +179,7 @@ impl Replica {
 
     fn launch(self: &Arc<Self>, entry: &Arc<Entry>, state: &mut State, now: Instant, weight: u32) -> Landing {
         let sizing = Sizing {
-            cap: self.config.lease_cap(self.replicas.load(Relaxed)),
+            cap: self.config.lease_cap(self.lasting.replicas.load(Relaxed)),
             adaptive: self.config.adaptive,
             lease_for: self.config.lease_for_ms,
         };
@@ -187,7 +187,7 @@ impl Replica {
         let ask = state.account.ask(now, weight, waiting, sizing);
         let (announce, landing) = watch::channel(None);
         let (replica, entry) = (self.clone(), entry.clone());
-        self.runtime.spawn(async move {
+        self.lasting.runtime.spawn(async move {
             let asked_at = Instant::now();
             let answer = replica.ask(Some((&entry.counter, ask))).await;
             let landed = if answer.is_some() { Landed::Answered } else { Landed::Unanswered };
@@ -205,8 +205,11 @@ impl Replica {
 
     /// One question within the outer timeout, and what it says about Redis. The gate has admitted it.
     async fn ask(&self, counter: Option<(&str, Ask)>) -> Option<Answer> {
-        self.round_trips.fetch_add(1, Relaxed);
-        let asked = timeout(self.config.timeout_ms, self.script.ask(self.redis.clone(), &self.config, counter)).await;
+        self.lasting.round_trips.fetch_add(1, Relaxed);
+        // Read before the question: two that are asked at once at the start both have to send the script.
+        let answered_before = self.lasting.answered_before.load(Relaxed);
+        let asked =
+            timeout(self.config.timeout_ms, self.script.ask(self.lasting.redis.clone(), &self.config, counter)).await;
         let answer = match asked {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
@@ -219,10 +222,10 @@ impl Replica {
             }
         };
         self.gate.succeeded();
-        self.replicas.store(answer.reply.replicas, Relaxed);
-        let answered_before = self.answered_before.swap(true, Relaxed);
+        self.lasting.replicas.store(answer.reply.replicas, Relaxed);
+        self.lasting.answered_before.store(true, Relaxed);
         if answer.loaded {
-            self.script_loads.fetch_add(1, Relaxed);
+            self.lasting.script_loads.fetch_add(1, Relaxed);
             // A server that no longer knows the script is another one, or was started again: its counters are gone.
             if answered_before {
                 self.trust.start_over(Instant::now());
@@ -235,7 +238,7 @@ impl Replica {
     }
 
     fn failed(&self, error: &dyn std::error::Error) {
-        self.failures.fetch_add(1, Relaxed);
+        self.lasting.failures.fetch_add(1, Relaxed);
         self.gate.failed();
         let cause = error.source().map(ToString::to_string);
         tracing::debug!(quota = %self.config.name, %error, cause, "no lease");
@@ -244,7 +247,7 @@ impl Replica {
 
     fn lose(&self) {
         if self.trust.lose() {
-            let replicas = self.replicas.load(Relaxed);
+            let replicas = self.lasting.replicas.load(Relaxed);
             tracing::warn!(quota = %self.config.name, replicas, "no answer from Redis: the local share decides");
         }
     }
@@ -259,7 +262,7 @@ impl Replica {
     }
 
     fn share(&self) -> Share {
-        Share::of(&self.config, self.replicas.load(Relaxed))
+        Share::of(&self.config, self.lasting.replicas.load(Relaxed))
     }
 
     fn limited(&self, retry_after: Duration, authority: Authority) -> RateLimited {

@@ -39,6 +39,16 @@ impl Trust {
         Self { began, window, both_until: AtomicU64::new(0) }
     }
 
+    /// For windows of another width: what was lost still is, and counts of theirs there are none yet.
+    pub(super) fn successor(&self, now: Instant, window: Duration) -> Self {
+        let successor = Self::new(self.began, window);
+        match self.at(now) {
+            Authority::Local => successor.both_until.store(LOST, Relaxed),
+            Authority::Both | Authority::Redis => successor.start_over(now),
+        }
+        successor
+    }
+
     pub(super) fn at(&self, now: Instant) -> Authority {
         match self.both_until.load(Relaxed) {
             LOST => Authority::Local,

@@ -1,6 +1,6 @@
 //! The one place where the guards are put together around an exchange.
 //!
-//! For each try: deadline → peek at the breaker → bulkhead → rate limit → breaker lease and ramp → the try's timeout →
+//! For each try: composite rules → deadline → peek at the breaker → bulkhead → rate limit → breaker lease and ramp → the try's timeout →
 //! exchange → record. Between tries: the decision about another one.
 
 use std::time::Duration;
@@ -17,7 +17,10 @@ use super::{
     guards::Guards,
     transport::{Peer, Request, exchange},
 };
-use crate::RequestContext;
+use crate::{
+    RequestContext,
+    signals::{self, Signals},
+};
 
 /// A callee with its guards.
 pub(super) struct Inside {
@@ -25,6 +28,7 @@ pub(super) struct Inside {
     pub peer: Peer,
     pub guards: Guards,
     pub settings: ArcSwap<Settings>,
+    pub signals: Signals,
 }
 
 /// What changes with the rules, beside the guards themselves.
@@ -99,6 +103,13 @@ impl Inside {
         judge: &impl Fn(u16, &[u8]) -> Result<T, CallError>,
     ) -> Tried<T> {
         let rule = &settings.rule;
+        if let Err(held) = self.signals.check(context, self.name) {
+            metrics::counter!(
+                "stability_rate_limited_total", "mechanism" => signals::mechanism(&held), "downstream" => self.name
+            )
+            .increment(1);
+            return Tried::refused(if signals::breaks(&held) { NotSent::BreakerOpen } else { NotSent::RateLimited });
+        }
         let lease = match self.guards.admit(deadline).await {
             Ok(lease) => lease,
             Err(why) => return Tried::refused(why),
@@ -115,6 +126,7 @@ impl Inside {
         let started = Instant::now();
         let arrived = exchange(&settings.client, &self.peer, context, request, budget, rule.passes_purse).await;
         let took = started.elapsed();
+        let bytes = arrived.as_ref().map_or(0, |arrived| arrived.bytes.len() as u64);
         let (outcome, status, retry_after) = match arrived {
             Ok(arrived) => (judge(arrived.status, &arrived.bytes), Some(arrived.status), arrived.retry_after),
             Err(error) => (Err(error), None, None),
@@ -123,10 +135,14 @@ impl Inside {
         // A short wait for a permit is no excuse for the callee; a try that got markedly less than its due is one.
         let cut_short = budget < in_full.mul_f64(0.75);
         let tried = Tried { outcome, status, retry_after, timed_out, cut_short };
-        match tried.verdict(took >= rule.breaker.slow_threshold) {
+        let verdict = tried.verdict(took >= rule.breaker.slow_threshold);
+        match verdict {
             Verdict::Success => lease.breaker.success(),
             Verdict::Failure => lease.breaker.failure(),
             Verdict::Neutral => lease.breaker.ignore(),
+        }
+        if verdict != Verdict::Neutral {
+            self.signals.record(context, self.name, verdict == Verdict::Failure, took, bytes);
         }
         self.observe(&tried, took);
         tried

@@ -13,6 +13,7 @@ use resilience::{
 use serde::Serialize;
 
 use super::NotSent;
+use crate::signals::Signals;
 
 pub(super) struct Guards {
     name: &'static str,
@@ -38,8 +39,12 @@ pub struct DownstreamSnapshot {
 }
 
 impl Guards {
-    pub fn new(name: &'static str, rule: &rules::Downstream) -> Result<Self, Invalid> {
-        let breaker = Breaker::new(rule.breaker.clone(), rand::random())?.with_listener(move |t| announce(name, t));
+    pub fn new(name: &'static str, rule: &rules::Downstream, signals: Signals) -> Result<Self, Invalid> {
+        let listen = move |transition: &Transition| {
+            announce(name, transition);
+            signals.alerts().tell(name, transition);
+        };
+        let breaker = Breaker::new(rule.breaker.clone(), rand::random())?.with_listener(listen);
         let guards = Self {
             name,
             breaker,

@@ -35,7 +35,7 @@ pub use self::{
     evidence::{Answer, CallError, NotSent},
     guards::DownstreamSnapshot,
 };
-use crate::{Lifecycle, RequestContext};
+use crate::{Lifecycle, RequestContext, signals::Signals};
 
 /// A callee, or one way of calling it that has guards of its own. Clones share the guards.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ pub enum DownstreamError {
 }
 
 impl Downstream {
-    /// Guarded by `rule`, which stays as it is; `token` is shown to the callee as a bearer token. `reserve` is kept
+    /// Guarded by `rule` alone, which stays as it is, with nobody to tell of it; `token` is shown to the callee as a bearer token. `reserve` is kept
     /// back from the caller's time, for the answer to be made use of.
     pub fn new(
         name: &'static str,
@@ -60,12 +60,7 @@ impl Downstream {
         rule: &rules::Downstream,
         reserve: Duration,
     ) -> Result<Self, DownstreamError> {
-        Ok(Self(Arc::new(Inside {
-            name,
-            peer: Peer { base: base.to_owned(), token: token.map(str::to_owned) },
-            guards: Guards::new(name, rule)?,
-            settings: ArcSwap::from_pointee(Settings { client: transport::client(rule)?, rule: rule.clone(), reserve }),
-        })))
+        Self::signalling(name, base, token, rule, reserve, Signals::default())
     }
 
     /// Guarded by the rule that `choose` takes from those in force, now and after each change of them.
@@ -80,7 +75,8 @@ impl Downstream {
         // Before the first look, so that no change falls between the two.
         let mut changes = rules.subscribe();
         let first = rules.current();
-        let downstream = Self::new(name, base, token, choose(&first.downstream), first.network.reserve)?;
+        let (rule, reserve) = (choose(&first.downstream), first.network.reserve);
+        let downstream = Self::signalling(name, base, token, rule, reserve, lifecycle.signals().clone())?;
         let followed = downstream.clone();
         lifecycle.spawn_background("downstream", |stop| async move {
             let mut tick = tokio::time::interval(GAUGE_EVERY);
@@ -101,6 +97,23 @@ impl Downstream {
             }
         });
         Ok(downstream)
+    }
+
+    fn signalling(
+        name: &'static str,
+        base: &str,
+        token: Option<&str>,
+        rule: &rules::Downstream,
+        reserve: Duration,
+        signals: Signals,
+    ) -> Result<Self, DownstreamError> {
+        Ok(Self(Arc::new(Inside {
+            name,
+            peer: Peer { base: base.to_owned(), token: token.map(str::to_owned) },
+            guards: Guards::new(name, rule, signals.clone())?,
+            settings: ArcSwap::from_pointee(Settings { client: transport::client(rule)?, rule: rule.clone(), reserve }),
+            signals,
+        })))
     }
 
     /// Puts another rule in force. What the guards have learnt stays, and calls that run are not touched.

@@ -63,8 +63,9 @@ pub(super) async fn exchange<B: Serialize + Sync>(
         .header(headers::RETRY_BUDGET, purse.amount().to_string())
         .header(headers::TRACEPARENT, context.trace.child().to_string())
         .header(headers::REQUEST_ID, &*context.request_id);
+    // Who knows us by a token is one of ours, and no business of a stranger's is how we shed load.
     if let Some(token) = &peer.token {
-        sent = sent.bearer_auth(token);
+        sent = sent.bearer_auth(token).header(headers::CRITICALITY, context.criticality.as_str());
     }
     for (name, value) in request.extra_headers {
         sent = sent.header(*name, *value);

@@ -40,7 +40,7 @@ impl Governed {
         }
     }
 
-    fn push(&mut self, policy: &str, limit: u32, window: Duration, remaining: u32, reset: Duration) {
+    pub fn push(&mut self, policy: &str, limit: u32, window: Duration, remaining: u32, reset: Duration) {
         let comma = if self.limits.is_empty() { "" } else { ", " };
         // Writing into a string does not fail.
         let _ = write!(self.policies, "{comma}\"{policy}\";q={limit};w={}", seconds(window).max(1));

@@ -3,18 +3,26 @@
 //! Refusals come in floods, and a log line for each would take what the refusal was to save.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use actix_web::{Error, error::InternalError};
 use contracts::{Problem, ProblemType};
-use resilience::rate_limit::{Invalid, Quota, RateLimited, TokenBucket};
+use resilience::{
+    composite::Rejection,
+    rate_limit::{Invalid, Quota, RateLimited, TokenBucket},
+};
 
-use super::{key_limits, rate_limit_headers::Governed, route_limits};
-use crate::{ApiProblem, problem};
+use super::{key_limits, quotas, rate_limit_headers::Governed, route_limits};
+use crate::{ApiProblem, problem, signals};
 
 const IN_FLIGHT: &str = "in_flight";
+const DEADLINE: &str = "deadline";
 /// Log lines a second for each mechanism.
 const LOGGED: Quota = Quota::new(10.0, 10);
 
@@ -22,7 +30,7 @@ const LOGGED: Quota = Quota::new(10.0, 10);
 #[derive(Debug)]
 pub(super) struct Refusal {
     kind: ProblemType,
-    mechanism: &'static str,
+    mechanism: Cow<'static, str>,
     detail: String,
     retry_after: Duration,
     governed: Governed,
@@ -36,21 +44,61 @@ impl Refusal {
     pub fn rate_limited(mechanism: &'static str, policy: &str, limited: RateLimited) -> Self {
         Self {
             kind: ProblemType::RateLimited,
-            mechanism,
-            detail: format!("the limit of {} in {:?} is used up", limited.limit, limited.window),
+            mechanism: mechanism.into(),
+            detail: used_up(limited.limit, limited.window),
             retry_after: limited.retry_after,
             governed: Governed::by(policy, &limited),
         }
     }
 
+    /// By a quota of the whole cluster; `mechanism` names it.
+    pub fn over_quota(
+        mechanism: Arc<str>,
+        limit: u32,
+        window: Duration,
+        retry_after: Duration,
+        governed: Governed,
+    ) -> Self {
+        let mechanism = mechanism.to_string().into();
+        Self { kind: ProblemType::RateLimited, mechanism, detail: used_up(limit, window), retry_after, governed }
+    }
+
+    /// By a composite rule, as a limiter or as a breaker would.
+    pub fn by_rule(rejection: &Rejection) -> Self {
+        let kind = if signals::breaks(rejection) { ProblemType::Overloaded } else { ProblemType::RateLimited };
+        Self {
+            kind,
+            mechanism: signals::mechanism(rejection).into(),
+            detail: format!("the rule {} holds for requests such as this one", rejection.rule),
+            retry_after: rejection.retry_after,
+            governed: Governed::default(),
+        }
+    }
+
+    /// The request's time ran out in a guard.
+    pub fn too_late() -> Self {
+        Self {
+            kind: ProblemType::DeadlineExceeded,
+            mechanism: DEADLINE.into(),
+            detail: "there was not enough time".to_owned(),
+            retry_after: Duration::from_millis(Problem::DEFAULT_RETRY_AFTER_MS),
+            governed: Governed::default(),
+        }
+    }
+
     pub fn overloaded(retry_after: Duration) -> Self {
         let detail = "as many requests are in flight as can be finished in time".to_owned();
-        Self { kind: ProblemType::Overloaded, mechanism: IN_FLIGHT, detail, retry_after, governed: Governed::default() }
+        let mechanism = IN_FLIGHT.into();
+        Self { kind: ProblemType::Overloaded, mechanism, detail, retry_after, governed: Governed::default() }
     }
 }
 
-/// The log's own limits, one a mechanism.
-pub(super) struct Refusals([Mechanism; 6]);
+fn used_up(limit: u32, window: Duration) -> String {
+    format!("the limit of {limit} in {window:?} is used up")
+}
+
+/// The log's own limits, one a mechanism, and one for all that the operator names.
+pub(super) struct Refusals([Mechanism; 9]);
 
 struct Mechanism {
     name: &'static str,
@@ -68,15 +116,18 @@ impl Refusals {
             of(key_limits::POLL)?,
             of(key_limits::TENANT)?,
             of(key_limits::CALLER)?,
+            of(quotas::FAMILY)?,
+            of(signals::FAMILY)?,
+            of(DEADLINE)?,
         ]))
     }
 
     pub fn answer(&self, refusal: Refusal, rule_version: i64) -> Error {
         let Refusal { kind, mechanism, detail, retry_after, governed } = refusal;
-        metrics::counter!("stability_rate_limited_total", "mechanism" => mechanism).increment(1);
+        metrics::counter!("stability_rate_limited_total", "mechanism" => mechanism.clone()).increment(1);
         // Rounded up: who comes back when told is let in.
         let retry_after_ms = u64::try_from(retry_after.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        self.log(mechanism, rule_version, retry_after_ms);
+        self.log(&mechanism, rule_version, retry_after_ms);
         let mut problem = Problem::new(kind, detail).with_mechanism(mechanism).with_retry_after_ms(retry_after_ms);
         problem.rule_version = Some(rule_version);
         let mut response = problem::respond(&problem);
@@ -85,8 +136,10 @@ impl Refusals {
         InternalError::from_response(ApiProblem::from(problem), response).into()
     }
 
-    fn log(&self, mechanism: &'static str, rule_version: i64, retry_after_ms: u64) {
-        let Some(known) = self.0.iter().find(|known| known.name == mechanism) else { return };
+    fn log(&self, mechanism: &str, rule_version: i64, retry_after_ms: u64) {
+        let family = mechanism.split('.').next().unwrap_or_default();
+        let is_named = |known: &&Mechanism| known.name == mechanism || known.name == family;
+        let Some(known) = self.0.iter().find(is_named) else { return };
         if known.log.check().is_err() {
             known.unlogged.fetch_add(1, Ordering::Relaxed);
             return;

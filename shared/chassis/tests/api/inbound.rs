@@ -1,133 +1,22 @@
 //! The inbound guards, over real sockets. Limits earn next to nothing while a test runs, so that it counts and does not
 //! time.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::Ordering;
 
-use actix_web::{HttpResponse, middleware::from_fn, web};
-use chassis::{App, auth};
-use contracts::{Problem, ProblemType, Service, UserId, headers};
+use contracts::{ProblemType, Service, UserId, headers};
 use futures_util::future::join_all;
-use reqwest::{RequestBuilder, Response};
+use reqwest::RequestBuilder;
 use resilience::rate_limit::{LimiterConfig, Quota, TierConfig};
-use rules::{Origin, Rules, RulesHandle};
-use serde_json::{Value, json};
-use testkit::{TestApp, caller_token, eventually, tier_token, user_token};
-use tokio::{sync::Semaphore, task::JoinHandle};
-use utoipa::OpenApi;
+use rules::{Origin, Rules};
+use serde_json::json;
+use testkit::{caller_token, eventually, tier_token, user_token};
+
+use super::shop::{Shop, problem, stranger};
 
 /// Operations a second: one in a thousand seconds.
 const HARDLY_ANY: f64 = 0.001;
 /// More than a test that does not mean this limit sends.
 const MANY: u32 = 80;
-
-#[derive(OpenApi)]
-#[openapi()]
-struct Document;
-
-struct Shop {
-    app: TestApp,
-    rules: RulesHandle,
-    /// Requests that reached their handler.
-    handled: Arc<AtomicUsize>,
-    /// `GET /v1/products` and `POST …/cancel` answer once they get a permit.
-    go: Arc<Semaphore>,
-}
-
-impl Shop {
-    async fn open(rules: Rules) -> Self {
-        let (handled, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-        let handle = Arc::new(Mutex::new(None));
-        let (counted, held, given) = (handled.clone(), go.clone(), handle.clone());
-        let app = TestApp::start(Service::Order, rules, |wiring, _| async move {
-            *given.lock().unwrap() = Some(wiring.rules.handle);
-            Ok(App {
-                routes: Arc::new(move |routes| configure(routes, &counted, &held)),
-                openapi: Document::openapi(),
-                ready: Arc::new(|| Box::pin(async { Ok(()) })),
-                state: Arc::new(|| json!({})),
-                close: Box::pin(async {}),
-            })
-        })
-        .await;
-        let rules = handle.lock().unwrap().take().unwrap();
-        Self { app, rules, handled, go }
-    }
-
-    fn order(&self, token: &str) -> RequestBuilder {
-        self.app.post("/v1/orders").bearer_auth(token)
-    }
-
-    /// How many of `count` orders at once are let in, and by what the others are refused.
-    async fn orders(&self, token: &str, count: usize) -> (usize, Vec<Option<String>>) {
-        let answers = join_all((0..count).map(|_| self.order(token).send())).await;
-        let mut refused = Vec::new();
-        for answer in answers.into_iter().map(Result::unwrap).filter(|answer| !answer.status().is_success()) {
-            refused.push(problem(answer).await.mechanism);
-        }
-        (count - refused.len(), refused)
-    }
-
-    /// A request that stays until [`Self::go`] lets it.
-    fn held(&self, request: RequestBuilder) -> JoinHandle<u16> {
-        tokio::spawn(async move { request.send().await.unwrap().status().as_u16() })
-    }
-
-    async fn state(&self) -> Value {
-        let url = self.app.admin_url("/internal/state");
-        self.app.client.get(url).send().await.unwrap().json::<Value>().await.unwrap()["guards"].clone()
-    }
-
-    async fn until_in_flight(&self, count: u64) {
-        eventually("so many are in flight", || async {
-            (self.state().await["in_flight"]["taken"] == count).then_some(())
-        })
-        .await;
-    }
-}
-
-fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &Arc<Semaphore>) {
-    let count = |handled: &Arc<AtomicUsize>| {
-        let handled = handled.clone();
-        move || {
-            handled.fetch_add(1, Ordering::Relaxed);
-            async { HttpResponse::Ok().finish() }
-        }
-    };
-    let hold = || {
-        let go = go.clone();
-        move || {
-            let go = go.clone();
-            async move {
-                go.acquire().await.unwrap().forget();
-                HttpResponse::Ok().finish()
-            }
-        }
-    };
-    routes
-        .service(
-            web::scope("/v1/stock").wrap(from_fn(auth::require_caller)).service(web::resource("").get(count(handled))),
-        )
-        .service(
-            web::scope("/v1")
-                .wrap(from_fn(auth::require_user))
-                .service(web::resource("/orders").get(count(handled)).post(count(handled)))
-                .service(web::resource("/orders/{order_id}").get(count(handled)))
-                .service(web::resource("/orders/{order_id}/cancel").post(hold()))
-                .service(web::resource("/products").get(hold()))
-                .service(web::resource("/panics").get(async || -> HttpResponse { panic!("on purpose") })),
-        );
-}
-
-async fn problem(response: Response) -> Problem {
-    response.json().await.unwrap()
-}
-
-fn stranger() -> String {
-    user_token(UserId::generate())
-}
 
 /// Each user may send `user` requests and place, all together, `orders`.
 fn rules(user: u32, orders: u32) -> Rules {
@@ -238,8 +127,10 @@ async fn a_governed_answer_states_its_limits_and_a_refusal_when_to_return() {
     let shop = Shop::open(rules).await;
     let token = stranger();
     let first = shop.order(&token).send().await.unwrap();
-    assert_eq!(first.headers()["ratelimit-policy"], "\"user\";q=2;w=2000, \"route\";q=50;w=50000");
-    assert_eq!(first.headers()["ratelimit"], "\"user\";r=1;t=1000, \"route\";r=49;t=1000");
+    let own = "\"user\";q=2;w=2000, \"route\";q=50;w=50000";
+    assert_eq!(first.headers()["ratelimit-policy"], format!("{own}, \"quota.orders\";q=300;w=1"));
+    let left = "\"user\";r=1;t=1000, \"route\";r=49;t=1000, \"quota.orders\";r=299;t=";
+    assert!(first.headers()["ratelimit"].to_str().unwrap().starts_with(left), "{:?}", first.headers()["ratelimit"]);
     shop.order(&token).send().await.unwrap();
     let refused = shop.order(&token).send().await.unwrap();
     assert_eq!(refused.status(), 429);

@@ -2,12 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+mod alerts;
 mod answers;
+mod composite;
+mod criticality;
 mod downstream;
 mod inbound;
 mod outbound;
 mod process;
+mod quotas;
+mod relay;
 mod ruling;
+mod shop;
 mod small;
 mod stopping;
 mod storm;

@@ -392,3 +392,36 @@ async fn the_metrics_tell_what_the_guards_did() {
     has(r#"stability_retry_total{downstream="measured",outcome="failed"} 2"#);
     has(r#"downstream_request_duration_seconds_count{downstream="measured",outcome="unknown"} 4"#);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_holds_a_breaker_by_rule_while_the_service_runs() {
+    let stub = Stub::start(|_| Reply::Raw(500, String::new())).await;
+    let lifecycle = Lifecycle::new(Handle::current());
+    let mut set = Rules::default();
+    set.downstream.coupon = rules::Downstream { retry: RetryConfig { max_retries: 0, ..rule().retry }, ..rule() };
+    let handle = RulesHandle::new(set.clone(), Origin::Default);
+    let callee = Downstream::live("coupon", &stub.url(), None, &handle, |rules| &rules.coupon, &lifecycle).unwrap();
+    let mut hold = async |forced: &str, expected: State| {
+        let text = format!("[downstream.coupon.breaker]\nforced = \"{forced}\"");
+        set.downstream.coupon.breaker.forced =
+            Rules::from_toml(&text).map_or(None, |r| r.downstream.coupon.breaker.forced);
+        handle.apply(set.clone(), Origin::File);
+        eventually("the rule is in force", async || (callee.snapshot().breaker.state == expected).then_some(())).await;
+    };
+    hold("open", State::ForcedOpen).await;
+    let refused = put(&callee, &context(1_000)).await;
+    assert!(matches!(refused, Err(CallError::NotSent(NotSent::BreakerOpen))), "{refused:?}");
+    assert!(stub.seen().is_empty());
+
+    hold("closed", State::ForcedClosed).await;
+    for _ in 0..10 {
+        assert!(matches!(put(&callee, &context(1_000)).await, Err(CallError::Unknown(_))));
+    }
+    assert_eq!((stub.seen().len(), callee.snapshot().breaker.failures), (10, 10), "counted, and opens nothing");
+
+    // Released, the next failure is one too many.
+    hold("neither", State::Closed).await;
+    assert!(matches!(put(&callee, &context(1_000)).await, Err(CallError::Unknown(_))));
+    assert_eq!(callee.snapshot().breaker.state, State::Open);
+    lifecycle.stop_background().await;
+}

@@ -41,7 +41,19 @@ pub struct BreakerConfig {
     /// A probe that has not reported by then is taken for lost, and its place is free again.
     #[serde(rename = "probe_lease_ms", with = "millis")]
     pub probe_lease: Duration,
+    /// Held in this state by an operator, whatever the calls say; unset: it decides by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forced: Option<Forced>,
     pub ramp: RampConfig,
+}
+
+/// Where an operator holds a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forced {
+    Open,
+    /// Verdicts are counted and open nothing.
+    Closed,
 }
 
 /// What the ratios are taken over.
@@ -74,6 +86,7 @@ impl Default for BreakerConfig {
             probes: 10,
             // Above every attempt timeout in use, so that only what is really lost expires.
             probe_lease: Duration::from_secs(10),
+            forced: None,
             ramp: RampConfig::default(),
         }
     }

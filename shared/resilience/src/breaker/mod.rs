@@ -56,7 +56,7 @@ use crate::invalid::Invalid;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, PoisonError};
 
 pub use self::{
-    config::{BreakerConfig, Window},
+    config::{BreakerConfig, Forced, Window},
     report::{BreakerSnapshot, Reason, Rejected, State, Transition},
 };
 use self::{
@@ -95,12 +95,13 @@ impl Breaker {
     /// A closed breaker; `seed` decides the jitter of its open intervals.
     pub fn new(config: BreakerConfig, seed: u64) -> Result<Self, Invalid> {
         config.validate()?;
+        let forced = config.forced;
         let limits = Arc::new(ArcSwap::from_pointee(config));
         let desk = Arc::new(Desk::new(Arc::clone(&limits)));
         let now = Instant::now();
         let standing = Arc::new(ArcSwap::from_pointee(Standing::started(now)));
         let course = Course::new(Arc::clone(&desk), Arc::clone(&limits), Arc::clone(&standing), seed, now);
-        Ok(Self {
+        let breaker = Self {
             desk,
             limits,
             standing,
@@ -108,7 +109,9 @@ impl Breaker {
             listener: None,
             rejected: AtomicU64::new(0),
             stale: AtomicU64::new(0),
-        })
+        };
+        breaker.force(forced);
+        Ok(breaker)
     }
 
     /// Tells `listener` of every transition, on the thread that caused it and after the breaker's lock is free. It must
@@ -173,9 +176,16 @@ impl Breaker {
 
     /// Takes other thresholds. State, backoff and generation stay, and of the window what fits its new shape. An open
     /// interval that runs keeps its end; verdicts that cross a lowered threshold open with the next one.
+    /// A forced state begins and ends where `forced` changes; one that was set by call is left alone otherwise.
     pub fn reconfigure(&self, config: BreakerConfig) -> Result<(), Invalid> {
         config.validate()?;
+        let (before, forced) = (self.limits.load().forced, config.forced);
         self.lock().reconfigure(config, Instant::now());
+        match forced {
+            None if before.is_some() => self.release(),
+            _ if before != forced => self.force(forced),
+            _ => {}
+        }
         Ok(())
     }
 
@@ -191,6 +201,14 @@ impl Breaker {
         snapshot.rejected = self.rejected.load(Ordering::Relaxed);
         snapshot.stale = self.stale.load(Ordering::Relaxed);
         snapshot
+    }
+
+    fn force(&self, forced: Option<Forced>) {
+        match forced {
+            Some(Forced::Open) => self.force_open(),
+            Some(Forced::Closed) => self.force_closed(),
+            None => {}
+        }
     }
 
     fn acquire_in_order(&self, now: Instant) -> Result<Permit<'_>, Rejected> {

@@ -111,17 +111,36 @@ impl Composite {
         new
     }
 
-    /// New rules. One that is the same as before keeps what it has counted, and goes on holding.
+    /// New rules. One that counts the same as before keeps what it has counted, and goes on holding: other thresholds,
+    /// another action or another pause are no reason to forget.
     pub fn reconfigure(&self, rules: BTreeMap<String, CompositeConfig>) {
         let before = self.rules.load();
-        let keep = |name: &str, config: &CompositeConfig| {
-            before.iter().find(|rule| *rule.name == *name && rule.config == *config).cloned()
+        let next = |(name, config): (String, CompositeConfig)| match before.iter().find(|rule| *rule.name == *name) {
+            Some(rule) if rule.config == config => rule.clone(),
+            Some(rule) if rule.counts_as(&config) => Arc::new(rule.successor(config)),
+            _ => Arc::new(Rule::new(&name, config)),
         };
-        let after = rules
-            .into_iter()
-            .map(|(name, config)| keep(&name, &config).unwrap_or_else(|| Arc::new(Rule::new(&name, config))))
-            .collect();
+        let after = rules.into_iter().map(next).collect();
         self.rules.store(Arc::new(after));
+    }
+
+    /// The features that are eased for what this consumer wants of this API, at whatever provider the trouble is.
+    #[must_use]
+    pub fn eased(&self, consumer: &str, api: &str) -> Vec<Eased> {
+        let rules = self.rules.load();
+        let mut eased = Vec::new();
+        if rules.is_empty() {
+            return eased;
+        }
+        let now = Instant::now();
+        for rule in rules.iter() {
+            if let Action::Degrade(feature) = &rule.config.action
+                && let Some(remaining) = rule.holds_anywhere(consumer, api, now)
+            {
+                eased.push(Eased { rule: rule.name.clone(), feature: feature.clone(), remaining });
+            }
+        }
+        eased
     }
 
     /// Whether the call may be made, and with which features eased.
@@ -350,5 +369,43 @@ mod tests {
         assert!(composite.check(&ADA).is_err());
         composite.reconfigure(BTreeMap::from([("rule".into(), CompositeConfig { join: Join::Any, ..rule })]));
         assert!(composite.check(&ADA).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_thresholds_and_another_action_keep_what_was_counted_and_another_window_does_not() {
+        let rule = half_failing(Granularity::Provider, Action::Break);
+        let composite = composite(rule.clone());
+        went(&composite, &ADA, true, 9);
+        let with = |change: &dyn Fn(&mut CompositeConfig)| {
+            let mut changed = rule.clone();
+            change(&mut changed);
+            composite.reconfigure(BTreeMap::from([("rule".to_owned(), changed)]));
+        };
+        with(&|rule| {
+            rule.conditions[0].at_least = 12.0;
+            rule.action = Action::Reject;
+        });
+        assert_eq!(went(&composite, &ADA, true, 2), []);
+        assert_eq!(went(&composite, &ADA, true, 1).len(), 1, "nine before, three after");
+        with(&|rule| rule.recover_after = 60 * SECOND);
+        assert!(composite.check(&ADA).is_err(), "it goes on holding");
+        with(&|rule| rule.conditions[0].window = 30 * SECOND);
+        assert_eq!(composite.check(&ADA), Ok(vec![]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_feature_is_eased_for_whom_the_rule_holds_wherever_the_trouble_is() {
+        let degrade = Action::Degrade("coupon".to_owned());
+        let one_consumer = composite(half_failing(Granularity::ConsumerApiProvider, degrade.clone()));
+        assert_eq!(one_consumer.eased("ada", ADA.api), []);
+        went(&one_consumer, &ADA, true, 10);
+        assert_eq!(one_consumer.eased("ada", ADA.api)[0].feature, "coupon");
+        assert_eq!((one_consumer.eased("bob", ADA.api), one_consumer.eased("ada", "GET /")), (vec![], vec![]));
+        advance(30 * SECOND).await;
+        assert_eq!(one_consumer.eased("ada", ADA.api), []);
+
+        let everybody = composite(half_failing(Granularity::Provider, degrade));
+        went(&everybody, &ADA, true, 10);
+        assert_eq!(everybody.eased("bob", "GET /").len(), 1);
     }
 }

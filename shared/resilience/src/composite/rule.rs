@@ -32,6 +32,8 @@ struct Cells {
     by_hash: HashMap<u64, Cell>,
     /// When idle keys were last looked for, in buckets.
     swept: u32,
+    /// No key is held after it, so that nobody looks through them for nothing.
+    last_hold: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,27 @@ impl Rule {
     pub(super) fn new(name: &str, config: CompositeConfig) -> Self {
         let (trips, unjudged) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { name: name.into(), config, cells: Mutex::default(), trips, unjudged }
+    }
+
+    /// Whether `config` counts the same calls in the same windows and joins what it counts in the same way.
+    pub(super) fn counts_as(&self, config: &CompositeConfig) -> bool {
+        let counted = |config: &CompositeConfig| {
+            let conditions: Vec<_> = config.conditions.iter().map(|c| (c.metric, c.window)).collect();
+            (config.per, config.consumer.clone(), config.api.clone(), config.provider.clone(), config.join, conditions)
+        };
+        counted(&self.config) == counted(config)
+    }
+
+    /// The same rule with other thresholds. What was counted moves over to it.
+    pub(super) fn successor(&self, config: CompositeConfig) -> Self {
+        let cells = std::mem::take(&mut *self.cells.lock().unwrap_or_else(PoisonError::into_inner));
+        Self {
+            name: self.name.clone(),
+            config,
+            cells: Mutex::new(cells),
+            trips: AtomicU64::new(self.trips.load(Relaxed)),
+            unjudged: AtomicU64::new(self.unjudged.load(Relaxed)),
+        }
     }
 
     pub(super) fn concerns(&self, call: &Call<'_>) -> bool {
@@ -68,6 +91,17 @@ impl Rule {
         let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
         let cell = cells.by_hash.get(&hash).filter(|cell| cell.is(key))?;
         cell.holds_until.map(|until| until.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
+    }
+
+    /// The longest that it still holds for this consumer and API, at any provider.
+    pub(super) fn holds_anywhere(&self, consumer: &str, api: &str, now: Instant) -> Option<Duration> {
+        let cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.last_hold.filter(|last| now < *last)?;
+        // What the rule does not judge by is empty in its keys.
+        let concerns = |part: &str, actual: &str| part.is_empty() || part == actual;
+        let held =
+            cells.by_hash.values().filter(|cell| concerns(&cell.key[0], consumer) && concerns(&cell.key[1], api));
+        held.filter_map(|cell| cell.holds_until?.checked_duration_since(now)).max().filter(|left| !left.is_zero())
     }
 
     pub(super) fn record(
@@ -113,10 +147,12 @@ impl Rule {
         if !holds {
             return None;
         }
-        cell.holds_until = Some(now + self.config.recover_after);
+        let until = now + self.config.recover_after;
+        cell.holds_until = Some(until);
         self.trips.fetch_add(1, Relaxed);
-        let reason = cell.figures(conditions);
-        Some(Trip { rule: self.name.to_string(), key: cell.name(), action: self.config.action.clone(), reason })
+        let (key, reason) = (cell.name(), cell.figures(conditions));
+        cells.last_hold = cells.last_hold.max(Some(until));
+        Some(Trip { rule: self.name.to_string(), key, action: self.config.action.clone(), reason })
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> RuleSnapshot {

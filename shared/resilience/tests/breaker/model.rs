@@ -322,6 +322,7 @@ fn config(which: usize) -> BreakerConfig {
         open_jitter: 0.0,
         probes: 3,
         probe_lease: 50 * MS,
+        forced: None,
         ramp,
     };
     match which {

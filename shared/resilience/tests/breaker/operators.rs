@@ -1,6 +1,6 @@
 //! Forced states.
 
-use resilience::breaker::{BreakerConfig, Reason, State};
+use resilience::breaker::{BreakerConfig, Forced, Reason, State};
 use tokio::time::advance;
 
 use super::{MS, breaker, fail, open_and_wait, small, succeed};
@@ -83,4 +83,21 @@ async fn releasing_what_is_not_forced_changes_nothing() {
     fail(&breaker, 4);
     breaker.release();
     assert_eq!(breaker.state(), State::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_forces_and_releases_where_it_says_something_else_than_before() {
+    let forced = |forced| BreakerConfig { forced, ..small() };
+    let held = breaker(forced(Some(Forced::Open)));
+    assert_eq!(held.state(), State::ForcedOpen, "from the start");
+    held.reconfigure(forced(Some(Forced::Closed))).unwrap();
+    assert_eq!(held.state(), State::ForcedClosed);
+    held.reconfigure(forced(None)).unwrap();
+    assert_eq!(held.state(), State::Closed);
+    held.force_open();
+    held.reconfigure(BreakerConfig { minimum_calls: 2, ..forced(None) }).unwrap();
+    assert_eq!(held.state(), State::ForcedOpen, "a rule that says nothing of it leaves alone what was set by call");
+    held.reconfigure(forced(Some(Forced::Open))).unwrap();
+    held.reconfigure(forced(None)).unwrap();
+    assert_eq!(held.state(), State::HalfOpen);
 }

@@ -48,6 +48,50 @@ impl Default for Degrade {
     }
 }
 
+/// The level at which each feature begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Levels {
+    pub recommendation: RecommendationLevel,
+    pub coupon: CouponLevel,
+    pub payment: PaymentLevel,
+    pub availability: AvailabilityLevel,
+    pub admission: AdmissionLevel,
+}
+
+impl Levels {
+    /// `feature` begins one level below normal, or where it began if that is lower still.
+    pub fn ease(&mut self, feature: &str) {
+        fn below<L: Copy + PartialEq>(level: &mut L, all: &[L]) {
+            if let [normal, next, ..] = *all
+                && *level == normal
+            {
+                *level = next;
+            }
+        }
+        match feature {
+            "recommendation" => below(&mut self.recommendation, RecommendationLevel::ALL),
+            "coupon" => below(&mut self.coupon, CouponLevel::ALL),
+            "payment" => below(&mut self.payment, PaymentLevel::ALL),
+            "availability" => below(&mut self.availability, AvailabilityLevel::ALL),
+            "admission" => below(&mut self.admission, AdmissionLevel::ALL),
+            // Rules are validated to name no other.
+            _ => {}
+        }
+    }
+
+    /// By the names of [`FEATURES`].
+    #[must_use]
+    pub const fn names(&self) -> [(&'static str, &'static str); 5] {
+        [
+            ("recommendation", self.recommendation.as_str()),
+            ("coupon", self.coupon.as_str()),
+            ("payment", self.payment.as_str()),
+            ("availability", self.availability.as_str()),
+            ("admission", self.admission.as_str()),
+        ]
+    }
+}
+
 impl Degrade {
     /// Live → the last cached answer → a static list → omitted.
     pub const RECOMMENDATION: Feature =
@@ -61,22 +105,17 @@ impl Degrade {
     /// Everybody → the listed users alone.
     pub const ADMISSION: Feature = Feature { name: "admission", levels: &["all", "allow_list"] };
 
-    /// The level of `feature`, by its name; `None` for what is none of [`FEATURES`].
+    /// The switches alone.
     #[must_use]
-    pub fn level(&self, feature: &str) -> Option<&'static str> {
-        self.levels().into_iter().find_map(|(name, level)| (name == feature).then_some(level))
+    pub const fn switches(&self) -> Levels {
+        let Self { recommendation, coupon, payment, availability, admission, .. } = *self;
+        Levels { recommendation, coupon, payment, availability, admission }
     }
 
     /// Each feature with the level that it is to begin at, by the names of [`FEATURES`].
     #[must_use]
     pub const fn levels(&self) -> [(&'static str, &'static str); 5] {
-        [
-            ("recommendation", self.recommendation.as_str()),
-            ("coupon", self.coupon.as_str()),
-            ("payment", self.payment.as_str()),
-            ("availability", self.availability.as_str()),
-            ("admission", self.admission.as_str()),
-        ]
+        self.switches().names()
     }
 }
 
@@ -130,5 +169,20 @@ mod tests {
     fn every_feature_has_a_switch_and_begins_at_normal() {
         let normal: Vec<_> = FEATURES.iter().map(|feature| (feature.name, feature.levels[0])).collect();
         assert_eq!(Degrade::default().levels().to_vec(), normal);
+    }
+
+    #[test]
+    fn easing_a_feature_lowers_it_by_one_level_and_raises_none() {
+        for feature in FEATURES {
+            let mut levels = Levels::default();
+            levels.ease(feature.name);
+            levels.ease(feature.name);
+            let lowered: Vec<_> =
+                levels.names().into_iter().zip(FEATURES).filter(|((_, level), of)| *level != of.levels[0]).collect();
+            assert_eq!(lowered, [((feature.name, feature.levels[1]), feature)]);
+        }
+        let mut off = Levels { payment: PaymentLevel::Off, ..Levels::default() };
+        off.ease("payment");
+        assert_eq!(off.payment, PaymentLevel::Off);
     }
 }

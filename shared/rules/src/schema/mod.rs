@@ -16,12 +16,13 @@ use resilience::composite::CompositeConfig;
 use serde::{Deserialize, Serialize};
 
 pub use degrade::{
-    AdmissionLevel, AvailabilityLevel, CouponLevel, Degrade, FEATURES, PaymentLevel, RecommendationLevel, feature,
+    AdmissionLevel, AvailabilityLevel, CouponLevel, Degrade, FEATURES, Levels, PaymentLevel, RecommendationLevel,
+    feature,
 };
 pub use downstream::{Downstream, Downstreams};
 pub use key_limits::{KeyLimit, KeyLimits};
 pub use quota::{Quota, QuotaAlgorithm};
-pub use route::{Criticality, ROUTES, Route};
+pub use route::{Criticality, ROUTES, Route, service_of};
 pub use storage::{Cache, Database, Idempotency, Messaging, Recover};
 
 use crate::millis;

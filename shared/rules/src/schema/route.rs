@@ -38,6 +38,19 @@ pub const ROUTES: &[&str] = &[
     "GET /v1/recommendations",
 ];
 
+/// Whose route it is; `None` for one that is not in [`ROUTES`].
+#[must_use]
+pub fn service_of(route: &str) -> Option<&'static str> {
+    let (_, path) = ROUTES.iter().find(|known| **known == route)?.split_once(" /v1/")?;
+    Some(match path.split('/').next()? {
+        "reservations" | "stock" => "inventory",
+        "payments" | "webhooks" => "payment",
+        "redemptions" | "coupons" => "coupon",
+        "recommendations" => "recommendation",
+        _ => "order",
+    })
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Route {
@@ -69,6 +82,17 @@ pub struct Route {
 pub enum Criticality {
     Sheddable,
     Critical,
+}
+
+impl Criticality {
+    /// As documents and headers have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sheddable => "sheddable",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 const fn per_second(rate: f64, burst: u32) -> LimiterConfig {

@@ -196,6 +196,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_would_break_a_header_or_a_label_is_refused() {
+        assert_eq!(only("[quota.\"all orders\"]\nlimit = 9").0, "quota.\"all orders\"");
+        assert!(Rules::from_toml("[quota.all-orders_2]\nlimit = 9").is_ok());
+    }
+
+    #[test]
     fn limits_that_would_admit_nothing_are_refused() {
         assert_eq!(only("[key_limits.user.default]\nburst = 0").0, "key_limits.user.default.burst");
         assert_eq!(
@@ -225,6 +231,11 @@ mod tests {
         assert!(Rules::from_toml(&rule("degrade:coupon", 60_000)).is_ok());
         assert_eq!(only(&rule("degrade:cuopon", 60_000)).0, "composite.coupons.action");
         assert_eq!(only(&rule("break", 15_000)).0, "composite.coupons.conditions[0].window_ms");
+        assert_eq!(only(&rule("degrade:admission", 60_000)).0, "composite.coupons.action");
+        let of = |line: &str| rule("break", 60_000).replace("per = \"provider\"", line);
+        assert_eq!(only(&of("per = \"provider\"\nprovider = \"cuopon\"")).0, "composite.coupons.provider");
+        assert_eq!(only(&of("per = \"api_provider\"\napi = \"POST /v1/order\"")).0, "composite.coupons.api");
+        assert!(Rules::from_toml(&of("per = \"provider\"\nprovider = \"provider_backup\"")).is_ok());
     }
 
     #[test]

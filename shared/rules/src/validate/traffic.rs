@@ -25,6 +25,7 @@ pub(super) fn check(rules: &Rules, report: &mut Report) {
     report.pattern("key_limits.caller", rules.key_limits.caller.validate());
     report.pattern("key_limits.webhook", rules.key_limits.webhook.validate());
     for (name, shared) in &rules.quota {
+        named("quota", name, report);
         quota(&format!("quota.{}", key(name)), shared, report);
     }
     degrade(rules, report);
@@ -158,6 +159,13 @@ fn quota(path: &str, quota: &Quota, report: &mut Report) {
     }
 }
 
+/// Names of the operator's become metric labels, parts of headers and keys in Redis.
+fn named(table: &str, name: &str, report: &mut Report) {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    let holds = (1..=64).contains(&name.len()) && name.bytes().all(plain);
+    report.require(holds, format!("{table}.{}", key(name)), "a name is up to 64 of a-z, 0-9, _ and -");
+}
+
 fn degrade(rules: &Rules, report: &mut Report) {
     let degrade = &rules.degrade;
     report.require(degrade.defer_max_minor >= 0, "degrade.defer_max_minor", "must not be negative");
@@ -168,11 +176,25 @@ fn degrade(rules: &Rules, report: &mut Report) {
 fn composite(rules: &Rules, report: &mut Report) {
     for (name, rule) in &rules.composite {
         let path = format!("composite.{}", key(name));
+        named("composite", name, report);
         report.pattern(&path, rule.validate());
-        if let Action::Degrade(wanted) = &rule.action
-            && feature(wanted).is_none()
-        {
-            report.refuse(format!("{path}.action"), format!("there is no feature `{wanted}` to degrade"));
+        if let Action::Degrade(wanted) = &rule.action {
+            if feature(wanted).is_none() {
+                report.refuse(format!("{path}.action"), format!("there is no feature `{wanted}` to degrade"));
+            }
+            let nobody = wanted == "admission" && rules.degrade.allow_list.is_empty();
+            report.require(!nobody, format!("{path}.action"), "degrade.allow_list is empty: nobody would be let in");
+        }
+        // A name that nobody has would never match, and nobody would notice.
+        if let Some(api) = rule.api.as_ref().filter(|api| !ROUTES.contains(&api.as_str())) {
+            let reason = format!("no service has this route; the nearest one is `{}`", nearest(api));
+            report.refuse(format!("{path}.api"), reason);
+        }
+        let is_provider = |name: &str| {
+            rules.service.get(name).is_some() || rules.downstream.all().iter().any(|(known, _)| *known == name)
+        };
+        if let Some(provider) = rule.provider.as_ref().filter(|provider| !is_provider(provider)) {
+            report.refuse(format!("{path}.provider"), format!("`{provider}` is neither a service nor a downstream"));
         }
     }
 }
