@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use contracts::{UserId, headers, recommendation::default_list};
 use reqwest::header;
-use rules::{AdmissionLevel, CouponLevel, RecommendationLevel};
+use rules::{AdmissionLevel, CouponLevel, RecommendationLevel, Rules};
 use serde_json::{Value, json};
-use testkit::{Reply, user_token};
+use testkit::{Reply, eventually, user_token};
 use tokio::time::Instant;
 
 use crate::{
@@ -143,4 +143,27 @@ async fn only_listed_users_order_while_admission_is_by_list() {
     world.rule(|rules| rules.degrade.admission = AdmissionLevel::All);
     let lifted = world.app.post("/v1/orders").bearer_auth(user_token(unlisted)).json(&tea());
     assert_eq!(lifted.header(headers::IDEMPOTENCY_KEY, "k").send().await.unwrap().status(), 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_composite_rule_spares_a_service_in_trouble() {
+    let trouble = "[composite.suggestions]\nper = \"provider\"\nprovider = \"recommendation\"\n\
+                   action = \"degrade:recommendation\"\nrecover_after_ms = 600000\n\
+                   conditions = [{ metric = \"failures\", at_least = 3, window_ms = 300000 }]\n";
+    let mut rules = patient();
+    rules.composite = Rules::from_toml(trouble).unwrap().composite;
+    let world = World::with_rules(rules).await;
+    world.inventory.behave(|_| Reply::Json(200, level()));
+    world.recommendation.behave(|_| Reply::Close);
+    // How many it takes depends on the tries that each makes.
+    let asked = eventually("the rule holds", async || {
+        let before = world.recommendation.seen().len();
+        let (status, product) = world.get("/v1/products/TEA").await;
+        assert_eq!((status, &product["degraded"]), (200, &json!(["recommendation"])));
+        (before >= 3 && world.recommendation.seen().len() == before).then_some(before)
+    })
+    .await;
+    world.recommendation.behave(suggested);
+    assert_eq!(world.get("/v1/products/TEA").await.1["recommendations"], default_suggestions());
+    assert_eq!(world.recommendation.seen().len(), asked);
 }
