@@ -1,8 +1,6 @@
 //! The outbound guards allocate nothing where a call passes. A binary of its own, since what it counts is each thread's
 //! and other tests would share it.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use std::time::Duration;
 
 use allocation_counter::measure;
