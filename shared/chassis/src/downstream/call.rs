@@ -137,31 +137,14 @@ impl Inside {
         let tried = Tried { outcome, status, retry_after, timed_out, cut_short };
         let verdict = tried.verdict(took >= rule.breaker.slow_threshold);
         match verdict {
-            Verdict::Success => lease.breaker.success(),
-            Verdict::Failure => lease.breaker.failure(),
-            Verdict::Neutral => lease.breaker.ignore(),
+            Verdict::Success => lease.success(),
+            Verdict::Failure => lease.failure(),
+            Verdict::Neutral => lease.ignore(),
         }
         if verdict != Verdict::Neutral {
             self.signals.record(context, self.name, verdict == Verdict::Failure, took, bytes);
         }
-        self.observe(&tried, took);
+        self.guards.meters().tried(&tried.outcome, tried.timed_out, took);
         tried
-    }
-
-    fn observe<T>(&self, tried: &Tried<T>, took: Duration) {
-        let label = match &tried.outcome {
-            Ok(_) => "answered",
-            Err(CallError::NotSent(_)) => "not_sent",
-            Err(CallError::Refused(_)) => "refused",
-            Err(CallError::Unknown(_)) => "unknown",
-        };
-        metrics::histogram!("downstream_request_duration_seconds", "downstream" => self.name, "outcome" => label)
-            .record(took.as_secs_f64());
-        if tried.timed_out {
-            metrics::counter!("downstream_request_timeout_total", "downstream" => self.name).increment(1);
-        }
-        if let Err(error) = &tried.outcome {
-            tracing::info!(downstream = self.name, outcome = label, reason = %error, "downstream call");
-        }
     }
 }

@@ -11,22 +11,43 @@ use resilience::{
     retry::{Attempt, BudgetSnapshot, Purse, Reason, Retry},
 };
 use serde::Serialize;
+use tokio::time::Instant;
 
-use super::NotSent;
+use super::{NotSent, meters::Meters};
 use crate::signals::Signals;
 
-pub(super) struct Guards {
+/// All guards of one callee, for whatever is to be called: an exchange over HTTP here, or a driver of one's own.
+pub struct Guards {
     name: &'static str,
     breaker: Breaker,
     bulkhead: Bulkhead,
     limiter: ArcSwap<Limiter>,
     retry: Retry,
+    meters: Arc<Meters>,
 }
 
 /// The right to one try. Dropped without a verdict, as when the caller leaves, it was neutral.
-pub(super) struct Lease<'a> {
-    pub breaker: breaker::Permit<'a>,
-    _bulkhead: InFlight,
+#[must_use = "a lease that is dropped counts as a try that was never made"]
+pub struct Lease<'a> {
+    breaker: breaker::Permit<'a>,
+    _bulkhead: InFlight<'a>,
+}
+
+impl Lease<'_> {
+    /// The callee did its work, be its answer yes or no.
+    pub fn success(self) {
+        self.breaker.success();
+    }
+
+    /// The callee failed.
+    pub fn failure(self) {
+        self.breaker.failure();
+    }
+
+    /// Nothing was learnt about the callee.
+    pub fn ignore(self) {
+        self.breaker.ignore();
+    }
 }
 
 /// What `/internal/state` shows of a callee.
@@ -39,18 +60,21 @@ pub struct DownstreamSnapshot {
 }
 
 impl Guards {
+    /// `signals` hear of every change of the breaker's state.
     pub fn new(name: &'static str, rule: &rules::Downstream, signals: Signals) -> Result<Self, Invalid> {
+        let meters = Arc::new(Meters::new(name));
+        let told = meters.clone();
         let listen = move |transition: &Transition| {
-            announce(name, transition);
+            told.changed(transition);
             signals.alerts().tell(name, transition);
         };
-        let breaker = Breaker::new(rule.breaker.clone(), rand::random())?.with_listener(listen);
         let guards = Self {
             name,
-            breaker,
+            breaker: Breaker::new(rule.breaker.clone(), rand::random())?.with_listener(listen),
             bulkhead: Bulkhead::new(rule.bulkhead.clone())?,
             limiter: ArcSwap::from_pointee(limiter(rule)?),
             retry: Retry::new(rule.retry, rand::random()),
+            meters,
         };
         guards.gauge();
         Ok(guards)
@@ -73,38 +97,50 @@ impl Guards {
     /// All that has to be had before a try, in the order in which waiting for it makes sense: what refuses at once
     /// comes first, and the breaker's lease last, so that none runs out in a queue.
     pub async fn admit(&self, deadline: Deadline) -> Result<Lease<'_>, NotSent> {
-        let waiting = tokio::time::Instant::now();
-        let admitted = self.admit_in_order(deadline).await;
-        metrics::histogram!("downstream_guard_wait_seconds", "downstream" => self.name)
-            .record(waiting.elapsed().as_secs_f64());
-        // Whatever refused: with no time left, it was the time that was missing.
-        admitted.map_err(|why| if deadline.has_passed() { NotSent::Deadline } else { why }).inspect_err(|why| {
-            tracing::debug!(downstream = self.name, reason = why.as_str(), "a guard refused a call");
-        })
-    }
-
-    async fn admit_in_order(&self, deadline: Deadline) -> Result<Lease<'_>, NotSent> {
-        if deadline.has_passed() {
-            return Err(NotSent::Deadline);
+        let began = Instant::now();
+        if began >= deadline.instant() {
+            return Err(self.refused(deadline, NotSent::Deadline));
         }
-        self.breaker.peek().map_err(|_| self.breaker_refused())?;
-        let permit = self.bulkhead.acquire(deadline).await.map_err(|_| {
-            metrics::counter!("stability_bulkhead_rejected_total", "downstream" => self.name).increment(1);
-            NotSent::BulkheadFull
-        })?;
-        let in_flight = InFlight::new(self.name, permit);
-        self.limiter.load_full().acquire(deadline).await.map_err(|_| {
-            metrics::counter!("stability_rate_limited_total", "mechanism" => "outbound", "downstream" => self.name)
-                .increment(1);
-            NotSent::RateLimited
-        })?;
-        let breaker = self.breaker.acquire().map_err(|_| self.breaker_refused())?;
-        Ok(Lease { breaker, _bulkhead: in_flight })
+        if self.breaker.peek().is_err() {
+            return Err(self.refused(deadline, NotSent::BreakerOpen));
+        }
+        let permit = match self.bulkhead.acquire(deadline).await {
+            Ok(permit) => InFlight::new(&self.meters, permit),
+            Err(_) => return Err(self.refused(deadline, NotSent::BulkheadFull)),
+        };
+        if !self.take_turn(deadline).await {
+            return Err(self.refused(deadline, NotSent::RateLimited));
+        }
+        let Ok(breaker) = self.breaker.acquire() else { return Err(self.refused(deadline, NotSent::BreakerOpen)) };
+        let waited = breaker.started().saturating_duration_since(began);
+        if waited >= WORTH_TELLING {
+            self.meters.guard_wait.record(waited.as_secs_f64());
+        }
+        Ok(Lease { breaker, _bulkhead: permit })
     }
 
-    fn breaker_refused(&self) -> NotSent {
-        metrics::counter!("stability_breaker_rejected_total", "downstream" => self.name).increment(1);
-        NotSent::BreakerOpen
+    async fn take_turn(&self, deadline: Deadline) -> bool {
+        {
+            // A limiter that answers at once is not kept for a wait, which costs more than its answer.
+            let limiter = self.limiter.load();
+            if !matches!(**limiter, Limiter::LeakyBucket(_)) {
+                return limiter.check().is_ok();
+            }
+        }
+        self.limiter.load_full().acquire(deadline).await.is_ok()
+    }
+
+    /// Whatever refused: with no time left, it was the time that was missing.
+    fn refused(&self, deadline: Deadline, by: NotSent) -> NotSent {
+        match by {
+            NotSent::BreakerOpen => self.meters.breaker_rejected.increment(1),
+            NotSent::BulkheadFull => self.meters.bulkhead_rejected.increment(1),
+            NotSent::RateLimited => self.meters.rate_limited.increment(1),
+            NotSent::Deadline | NotSent::Connect => {}
+        }
+        let why = if deadline.has_passed() { NotSent::Deadline } else { by };
+        tracing::debug!(downstream = self.name, reason = why.as_str(), "a guard refused a call");
+        why
     }
 
     /// The first try of a call leaves: retries are a share of these.
@@ -136,8 +172,12 @@ impl Guards {
         }
     }
 
-    pub fn count_retry(&self, outcome: &'static str) {
-        metrics::counter!("stability_retry_total", "downstream" => self.name, "outcome" => outcome).increment(1);
+    pub(super) fn count_retry(&self, outcome: &'static str) {
+        self.meters.retry(outcome);
+    }
+
+    pub(super) fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     pub fn snapshot(&self) -> DownstreamSnapshot {
@@ -149,56 +189,33 @@ impl Guards {
         }
     }
 
-    /// What is a state and not an event, for the metrics.
-    pub fn gauge(&self) {
-        let now = self.snapshot();
-        let gauge = |name: &'static str, value: f64| metrics::gauge!(name, "downstream" => self.name).set(value);
-        gauge("stability_breaker_state", f64::from(now.breaker.state.metric()));
-        gauge("stability_breaker_failure_ratio", now.breaker.failure_ratio);
-        if let Some(ms) = now.breaker.last_recovery_ms {
-            gauge("stability_breaker_recovery_seconds", Duration::from_millis(ms).as_secs_f64());
-        }
-        gauge("stability_bulkhead_waiting", f64::from(now.bulkhead.waiting));
-        gauge("stability_bulkhead_cap", f64::from(now.bulkhead.cap));
-        gauge("stability_limiter_permits_available", f64::from(now.limit.remaining));
-        gauge("stability_retry_budget_available", f64::from(now.retry_budget.available));
+    pub(super) fn gauge(&self) {
+        self.meters.gauge(&self.snapshot());
     }
 }
 
 /// A permit that the gauge knows of.
-struct InFlight {
-    name: &'static str,
+struct InFlight<'a> {
+    meters: &'a Meters,
     _permit: bulkhead::Permit,
 }
 
-impl InFlight {
-    fn new(name: &'static str, permit: bulkhead::Permit) -> Self {
-        metrics::gauge!("stability_bulkhead_in_flight", "downstream" => name).increment(1.0);
-        Self { name, _permit: permit }
+impl<'a> InFlight<'a> {
+    fn new(meters: &'a Meters, permit: bulkhead::Permit) -> Self {
+        meters.in_flight.increment(1.0);
+        Self { meters, _permit: permit }
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        metrics::gauge!("stability_bulkhead_in_flight", "downstream" => self.name).decrement(1.0);
+        self.meters.in_flight.decrement(1.0);
     }
 }
+
+/// Shorter than this, a try waited for a processor and not for a guard.
+const WORTH_TELLING: Duration = Duration::from_millis(1);
 
 fn limiter(rule: &rules::Downstream) -> Result<Limiter, Invalid> {
     Limiter::new(rule.limit).map_err(|error| Invalid::new("limit", error.to_string()))
-}
-
-fn announce(name: &'static str, transition: &Transition) {
-    let Transition { number, from, to, failure_ratio, slow_ratio, calls, .. } = *transition;
-    tracing::warn!(
-        downstream = name, number, from = from.as_str(), to = to.as_str(), reason = ?transition.reason,
-        failure_ratio, slow_ratio, calls, "the breaker changed its state"
-    );
-    metrics::gauge!("stability_breaker_state", "downstream" => name).set(f64::from(to.metric()));
-    if matches!(to, State::Open | State::ForcedOpen) {
-        metrics::counter!("stability_breaker_open_total", "downstream" => name).increment(1);
-        if from == State::HalfOpen && to == State::Open {
-            metrics::counter!("stability_breaker_half_open_failures_total", "downstream" => name).increment(1);
-        }
-    }
 }

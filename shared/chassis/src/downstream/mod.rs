@@ -9,11 +9,12 @@
 //! again.
 //!
 //! Reading order: this file (the callee) · `call` (the guards around an exchange) · `guards` (what admits a try) ·
-//! `transport` (one exchange) · `evidence` (what the end of it proves).
+//! `meters` · `transport` (one exchange) · `evidence` (what the end of it proves).
 
 mod call;
 mod evidence;
 mod guards;
+mod meters;
 mod transport;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -28,12 +29,11 @@ use tokio::time::MissedTickBehavior;
 use self::{
     call::{Inside, Repeat, Settings},
     evidence::judge,
-    guards::Guards,
     transport::{Peer, Request},
 };
 pub use self::{
     evidence::{Answer, CallError, NotSent},
-    guards::DownstreamSnapshot,
+    guards::{DownstreamSnapshot, Guards, Lease},
 };
 use crate::{Lifecycle, RequestContext, signals::Signals};
 

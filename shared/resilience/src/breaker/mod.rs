@@ -289,6 +289,12 @@ impl Permit<'_> {
     /// Nothing was learnt about the callee: the caller left, or our own guard refused. The same as dropping it.
     pub fn ignore(self) {}
 
+    /// When the call was admitted.
+    #[must_use]
+    pub const fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Since the call was admitted.
     #[must_use]
     pub fn elapsed(&self) -> Duration {

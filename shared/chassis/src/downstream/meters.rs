@@ -1,0 +1,117 @@
+//! What is counted of one callee. The handles are looked up once: by name each time, that would take as long as all
+//! guards together.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use resilience::breaker::{State, Transition};
+
+use super::{CallError, DownstreamSnapshot};
+use crate::telemetry;
+
+pub(super) struct Meters {
+    name: &'static str,
+    /// What waited longer than this waited for a permit or a turn, and not for a processor.
+    pub guard_wait: Histogram,
+    pub in_flight: Gauge,
+    pub bulkhead_rejected: Counter,
+    pub rate_limited: Counter,
+    pub breaker_rejected: Counter,
+    breaker_state: Gauge,
+    opened: Counter,
+    half_open_failures: Counter,
+    failure_ratio: Gauge,
+    bulkhead_waiting: Gauge,
+    bulkhead_cap: Gauge,
+    permits_available: Gauge,
+    retry_budget: Gauge,
+    timeouts: Counter,
+    answered: Histogram,
+    not_sent: Histogram,
+    refused: Histogram,
+    unknown: Histogram,
+}
+
+impl Meters {
+    pub fn new(name: &'static str) -> Self {
+        // Handles that are made before the recorder stands count nothing, for ever.
+        telemetry::metrics();
+        let took = |outcome: &'static str| histogram!("downstream_request_duration_seconds", "downstream" => name, "outcome" => outcome);
+        Self {
+            name,
+            guard_wait: histogram!("downstream_guard_wait_seconds", "downstream" => name),
+            in_flight: gauge!("stability_bulkhead_in_flight", "downstream" => name),
+            bulkhead_rejected: counter!("stability_bulkhead_rejected_total", "downstream" => name),
+            rate_limited: counter!(
+                "stability_rate_limited_total", "mechanism" => "outbound", "downstream" => name
+            ),
+            breaker_rejected: counter!("stability_breaker_rejected_total", "downstream" => name),
+            breaker_state: gauge!("stability_breaker_state", "downstream" => name),
+            opened: counter!("stability_breaker_open_total", "downstream" => name),
+            half_open_failures: counter!("stability_breaker_half_open_failures_total", "downstream" => name),
+            failure_ratio: gauge!("stability_breaker_failure_ratio", "downstream" => name),
+            bulkhead_waiting: gauge!("stability_bulkhead_waiting", "downstream" => name),
+            bulkhead_cap: gauge!("stability_bulkhead_cap", "downstream" => name),
+            permits_available: gauge!("stability_limiter_permits_available", "downstream" => name),
+            retry_budget: gauge!("stability_retry_budget_available", "downstream" => name),
+            timeouts: counter!("downstream_request_timeout_total", "downstream" => name),
+            answered: took("answered"),
+            not_sent: took("not_sent"),
+            refused: took("refused"),
+            unknown: took("unknown"),
+        }
+    }
+
+    /// A try that is over.
+    pub fn tried<T>(&self, outcome: &Result<T, CallError>, timed_out: bool, took: Duration) {
+        let (label, histogram) = match outcome {
+            Ok(_) => ("answered", &self.answered),
+            Err(CallError::NotSent(_)) => ("not_sent", &self.not_sent),
+            Err(CallError::Refused(_)) => ("refused", &self.refused),
+            Err(CallError::Unknown(_)) => ("unknown", &self.unknown),
+        };
+        histogram.record(took.as_secs_f64());
+        if timed_out {
+            self.timeouts.increment(1);
+        }
+        if let Err(error) = outcome {
+            tracing::info!(downstream = self.name, outcome = label, reason = %error, "downstream call");
+        }
+    }
+
+    pub fn retry(&self, outcome: &'static str) {
+        // Seldom, so the name may be looked up.
+        counter!("stability_retry_total", "downstream" => self.name, "outcome" => outcome).increment(1);
+    }
+
+    /// The breaker has changed its state: logged and counted.
+    pub fn changed(&self, transition: &Transition) {
+        let Transition { number, from, to, failure_ratio, slow_ratio, calls, .. } = *transition;
+        tracing::warn!(
+            downstream = self.name, number, from = from.as_str(), to = to.as_str(), reason = ?transition.reason,
+            failure_ratio, slow_ratio, calls, "the breaker changed its state"
+        );
+        self.breaker_state.set(f64::from(to.metric()));
+        if matches!(to, State::Open | State::ForcedOpen) {
+            self.opened.increment(1);
+            if from == State::HalfOpen && to == State::Open {
+                self.half_open_failures.increment(1);
+            }
+        }
+    }
+
+    /// What is a state and not an event.
+    pub fn gauge(&self, now: &DownstreamSnapshot) {
+        self.breaker_state.set(f64::from(now.breaker.state.metric()));
+        self.failure_ratio.set(now.breaker.failure_ratio);
+        if let Some(ms) = now.breaker.last_recovery_ms {
+            // There is none before the first recovery, and a zero would look like a quick one.
+            gauge!("stability_breaker_recovery_seconds", "downstream" => self.name)
+                .set(Duration::from_millis(ms).as_secs_f64());
+        }
+        self.bulkhead_waiting.set(f64::from(now.bulkhead.waiting));
+        self.bulkhead_cap.set(f64::from(now.bulkhead.cap));
+        self.permits_available.set(f64::from(now.limit.remaining));
+        self.retry_budget.set(f64::from(now.retry_budget.available));
+    }
+}
