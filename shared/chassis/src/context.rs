@@ -165,11 +165,19 @@ pub async fn observe<B: MessageBody + 'static>(
                 let body = problem::respond(&problem::of_bare_status(answer.status()));
                 answer = answer.into_response(body);
             }
+            let told = answer.response().error().and_then(|error| with_version(error, rules.version));
+            if let Some(problem) = told {
+                // The headers stay: some were set on the way out.
+                answer = answer.map_body(|_, _| problem::respond(&problem).into_body());
+            }
             finish(answer.response_mut());
             Ok(answer)
         }
         Err(error) => {
-            let mut response = error.as_response_error().error_response();
+            let mut response = match with_version(&error, rules.version) {
+                Some(problem) => problem::respond(&problem),
+                None => error.as_response_error().error_response(),
+            };
             if is_bare_refusal(&response) {
                 response = problem::respond(&problem::of_bare_status(response.status()));
             }
@@ -177,6 +185,14 @@ pub async fn observe<B: MessageBody + 'static>(
             Err(InternalError::from_response(error, response).into())
         }
     }
+}
+
+/// A refusal that names its mechanism and does not yet say which rules were in force: the workflows further in do not
+/// carry the rules along only to say so.
+fn with_version(error: &Error, version: i64) -> Option<Problem> {
+    let problem = &error.as_error::<ApiProblem>()?.0;
+    let lacks_it = problem.mechanism.is_some() && problem.rule_version.is_none();
+    lacks_it.then(|| Problem { rule_version: Some(version), ..(**problem).clone() })
 }
 
 fn is_bare_refusal(response: &HttpResponse) -> bool {
@@ -230,11 +246,9 @@ fn deadline(
     let rule = rules.route(method, route.unwrap_or_default());
     let waits = whole_number(request, headers::EXPECTED_TIMEOUT_MS)?.map(Duration::from_millis);
     let deadline = Deadline::for_request(waits, rule.timeout);
-    deadline.require(rule.min_useful_budget).map_err(|late| {
-        let mut problem = Problem::new(ProblemType::DeadlineExceeded, late.to_string()).with_mechanism("deadline");
-        problem.rule_version = Some(rules.version);
-        problem
-    })?;
+    deadline
+        .require(rule.min_useful_budget)
+        .map_err(|late| Problem::new(ProblemType::DeadlineExceeded, late.to_string()).with_mechanism("deadline"))?;
     Ok(deadline)
 }
 

@@ -140,9 +140,13 @@ impl Quotas {
                     let now = quota.snapshot();
                     gauge("stability_quota_replicas", f64::from(now.replicas));
                     gauge("stability_quota_redis_paused", f64::from(u8::from(now.paused)));
-                    gauge("stability_quota_round_trips", now.round_trips as f64);
-                    gauge("stability_quota_failures", now.failures as f64);
-                    gauge("stability_quota_admitted_locally", now.admitted_locally as f64);
+                    let counted = |name: &'static str, value: u64| {
+                        metrics::counter!(name, "mechanism" => named.mechanism.to_string()).absolute(value);
+                    };
+                    counted("stability_quota_round_trips_total", now.round_trips);
+                    counted("stability_quota_failures_total", now.failures);
+                    counted("stability_quota_admitted_leased_total", now.admitted_leased);
+                    counted("stability_quota_admitted_locally_total", now.admitted_locally);
                 }
                 Count::Part(limiter) => {
                     gauge("stability_limiter_permits_available", f64::from(limiter.snapshot().remaining));

@@ -287,3 +287,13 @@ async fn a_request_that_comes_too_late_is_told_by_which_rules_and_uses_nothing_u
     assert_eq!(shop.orders(&token, 5).await, (5, vec![]));
     assert_eq!(shop.handled.load(Ordering::Relaxed), 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_from_further_in_that_names_its_mechanism_says_by_which_rules_as_well() {
+    let shop = Shop::open(Rules { version: 22, ..Rules::default() }).await;
+    let answer = shop.app.get("/v1/orders/1/history").bearer_auth(stranger()).send().await.unwrap();
+    assert_eq!(answer.headers()["content-type"], headers::PROBLEM_JSON);
+    assert!(answer.headers().contains_key("ratelimit"), "what was set on the way out stays");
+    let told = problem(answer).await;
+    assert_eq!((told.mechanism.as_deref(), told.rule_version), (Some("degrade.coupon"), Some(22)));
+}

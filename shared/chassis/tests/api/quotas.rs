@@ -3,10 +3,10 @@
 //! How exact the count is, second for second, is tested where it is made (`shared/cache/tests/quota.rs`). Here the
 //! window is one that no test outlives, so that what is admitted is a number.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use chassis::service::RedisWiring;
-use contracts::{ProblemType, Service};
+use contracts::{ProblemType, Service, headers};
 use futures_util::future::join_all;
 use rules::{Origin, Rules};
 use serde_json::Value;
@@ -34,14 +34,15 @@ fn rules() -> Rules {
     rules
 }
 
+async fn instance(redis: &OwnRedis, rules: &Rules, prefix: &str) -> Shop {
+    let mut wiring = wiring(Service::Order, rules.clone());
+    wiring.redis = Some(RedisWiring { url: redis.url(), key_prefix: prefix.to_owned() });
+    Shop::open_wired(wiring).await
+}
+
 async fn instances(redis: &OwnRedis, rules: &Rules) -> [Shop; 2] {
     let prefix = key_prefix();
-    let open = async || {
-        let mut wiring = wiring(Service::Order, rules.clone());
-        wiring.redis = Some(RedisWiring { url: redis.url(), key_prefix: prefix.clone() });
-        Shop::open_wired(wiring).await
-    };
-    let instances = [open().await, open().await];
+    let instances = [instance(redis, rules, &prefix).await, instance(redis, rules, &prefix).await];
     for instance in &instances {
         eventually("the instances know each other", || async {
             let quota = quota(instance).await;
@@ -113,6 +114,23 @@ async fn one_instance_that_gets_all_the_traffic_admits_the_whole_quota_and_says_
     assert!(until_refused(&other).await.0 <= LEASE, "what the other had leased before");
     let listed = one.app.get("/v1/orders").bearer_auth(stranger()).send().await.unwrap();
     assert_eq!(listed.status(), 200, "a route that names no quota is under none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_redis_beyond_their_own_deadline() {
+    let redis = OwnRedis::start().await;
+    let mut rules = rules();
+    // So that no heartbeat finds out before the request does.
+    rules.quota.get_mut("orders").unwrap().heartbeat = HOUR;
+    let one = instance(&redis, &rules, "").await;
+    redis.pause();
+    // The connection itself gives up after 100 ms.
+    let late = one.order(&stranger()).header(headers::EXPECTED_TIMEOUT_MS, "50").send().await.unwrap();
+    redis.resume();
+    assert_eq!(late.status(), 504, "the quota would have waited five seconds");
+    let told = problem(late).await;
+    assert_eq!((told.mechanism.as_deref(), told.rule_version), (Some("deadline"), Some(5)));
+    assert_eq!(one.handled.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

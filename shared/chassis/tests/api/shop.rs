@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use actix_web::{HttpResponse, middleware::from_fn, web};
-use chassis::{App, Wiring, auth};
-use contracts::{Problem, Service, UserId};
+use chassis::{ApiProblem, App, Wiring, auth};
+use contracts::{Problem, ProblemType, Service, UserId};
 use futures_util::future::join_all;
 use reqwest::{RequestBuilder, Response};
 use rules::{Rules, RulesHandle};
@@ -114,6 +114,12 @@ fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &A
                 .service(web::resource("/orders/{order_id}").get(count(handled)))
                 .service(web::resource("/orders/{order_id}/cancel").post(hold()))
                 .service(web::resource("/products").get(hold()))
+                .service(web::resource("/orders/{order_id}/history").get(
+                    async || -> Result<HttpResponse, ApiProblem> {
+                        let problem = Problem::new(ProblemType::OutOfStock, "no more").with_mechanism("degrade.coupon");
+                        Err(problem.into())
+                    },
+                ))
                 .service(web::resource("/panics").get(async || -> HttpResponse { panic!("on purpose") })),
         );
 }
