@@ -54,7 +54,7 @@ fn the_whole_outbound_guard_around_a_ready_call(bencher: Bencher<'_, '_>) {
     bencher.bench(|| {
         at_once(async {
             let lease = guards.admit(deadline).await.ok().unwrap();
-            guards.first_try();
+            guards.first_try(&lease);
             black_box(std::future::ready(1).await);
             lease.success();
         });
