@@ -48,20 +48,20 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-#[divan::bench(threads = THREADS)]
+#[divan::bench(threads = THREADS, sample_size = 1_000)]
 fn the_whole_outbound_guard_around_a_ready_call(bencher: Bencher<'_, '_>) {
     let (guards, deadline) = (guards(), deadline());
     bencher.bench(|| {
         at_once(async {
             let lease = guards.admit(deadline).await.ok().unwrap();
-            guards.first_try();
+            guards.first_try(&lease);
             black_box(std::future::ready(1).await);
             lease.success();
         });
     });
 }
 
-#[divan::bench(threads = THREADS)]
+#[divan::bench(threads = THREADS, sample_size = 1_000)]
 fn the_whole_outbound_guard_refusing_for_an_open_breaker(bencher: Bencher<'_, '_>) {
     let (guards, deadline) = (guards(), deadline());
     while let Ok(lease) = at_once(guards.admit(deadline)) {
@@ -70,13 +70,13 @@ fn the_whole_outbound_guard_refusing_for_an_open_breaker(bencher: Bencher<'_, '_
     bencher.bench(|| black_box(at_once(guards.admit(deadline)).is_err()));
 }
 
-#[divan::bench(threads = THREADS)]
+#[divan::bench(threads = THREADS, sample_size = 1_000)]
 fn raw_failsafe(bencher: Bencher<'_, '_>) {
     let breaker = failsafe::Config::new().build();
     bencher.bench(|| breaker.call(|| Ok::<_, ()>(black_box(1))).is_ok());
 }
 
-#[divan::bench(threads = THREADS)]
+#[divan::bench(threads = THREADS, sample_size = 1_000)]
 fn raw_governor(bencher: Bencher<'_, '_>) {
     let plenty = governor::Quota::per_second(std::num::NonZeroU32::MAX);
     let limiter = governor::RateLimiter::direct_with_clock(plenty, governor::clock::QuantaClock::default());
@@ -84,7 +84,7 @@ fn raw_governor(bencher: Bencher<'_, '_>) {
 }
 
 /// It needs `&mut`: each clone has a quota of its own.
-#[divan::bench]
+#[divan::bench(sample_size = 1_000)]
 fn towers_rate_limit(bencher: Bencher<'_, '_>) {
     use tower::{Service, limit::RateLimit, limit::rate::Rate, service_fn};
 

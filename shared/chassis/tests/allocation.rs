@@ -26,7 +26,7 @@ fn a_call_that_passes_all_outbound_guards_allocates_nothing() {
         runtime.block_on(async {
             let pass = async || {
                 let lease = guards.admit(deadline).await.unwrap();
-                guards.first_try();
+                guards.first_try(&lease);
                 lease.success();
             };
             // A thread's first look at a rule registers the thread.

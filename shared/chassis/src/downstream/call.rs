@@ -120,7 +120,7 @@ impl Inside {
             return Tried::refused(NotSent::Deadline);
         }
         if retries == 0 {
-            self.guards.first_try();
+            self.guards.first_try(&lease);
         }
         let budget = left.min(in_full);
         let started = Instant::now();

@@ -104,30 +104,41 @@ impl Guards {
         if self.breaker.peek().is_err() {
             return Err(self.refused(deadline, NotSent::BreakerOpen));
         }
-        let permit = match self.bulkhead.acquire(deadline).await {
-            Ok(permit) => InFlight::new(&self.meters, permit),
-            Err(_) => return Err(self.refused(deadline, NotSent::BulkheadFull)),
+        let mut waited = false;
+        let permit = match self.bulkhead.try_acquire() {
+            Some(permit) => permit,
+            None => {
+                waited = true;
+                let acquired = self.bulkhead.acquire(deadline).await;
+                acquired.map_err(|_| self.refused(deadline, NotSent::BulkheadFull))?
+            }
         };
-        if !self.take_turn(deadline).await {
-            return Err(self.refused(deadline, NotSent::RateLimited));
+        let permit = InFlight::new(&self.meters, permit);
+        match self.turn_at_once() {
+            Some(true) => {}
+            Some(false) => return Err(self.refused(deadline, NotSent::RateLimited)),
+            None => {
+                waited = true;
+                let turn = self.limiter.load_full().acquire(deadline).await;
+                turn.map_err(|_| self.refused(deadline, NotSent::RateLimited))?;
+            }
         }
-        let Ok(breaker) = self.breaker.acquire() else { return Err(self.refused(deadline, NotSent::BreakerOpen)) };
-        let waited = breaker.started().saturating_duration_since(began);
-        if waited >= WORTH_TELLING {
-            self.meters.guard_wait.record(waited.as_secs_f64());
+        // Reading the clock costs as much as a guard, so who did not wait goes by what it read first.
+        let now = if waited { Instant::now() } else { began };
+        let Ok(breaker) = self.breaker.acquire_at(now) else {
+            return Err(self.refused(deadline, NotSent::BreakerOpen));
+        };
+        let wait = now.saturating_duration_since(began);
+        if wait >= WORTH_TELLING {
+            self.meters.guard_wait.record(wait.as_secs_f64());
         }
         Ok(Lease { breaker, _bulkhead: permit })
     }
 
-    async fn take_turn(&self, deadline: Deadline) -> bool {
-        {
-            // A limiter that answers at once is not kept for a wait, which costs more than its answer.
-            let limiter = self.limiter.load();
-            if !matches!(**limiter, Limiter::LeakyBucket(_)) {
-                return limiter.check().is_ok();
-            }
-        }
-        self.limiter.load_full().acquire(deadline).await.is_ok()
+    /// Whether it is this try's turn; `None` where the limiter is one that paces, and has to be waited for.
+    fn turn_at_once(&self) -> Option<bool> {
+        let limiter = self.limiter.load();
+        (!matches!(**limiter, Limiter::LeakyBucket(_))).then(|| limiter.check().is_ok())
     }
 
     /// Whatever refused: with no time left, it was the time that was missing.
@@ -143,9 +154,9 @@ impl Guards {
         why
     }
 
-    /// The first try of a call leaves: retries are a share of these.
-    pub fn first_try(&self) {
-        self.retry.request();
+    /// The first try of a call leaves, by this lease: retries are a share of these.
+    pub fn first_try(&self, lease: &Lease<'_>) {
+        self.retry.request_at(lease.breaker.started());
     }
 
     pub fn is_open(&self) -> bool {

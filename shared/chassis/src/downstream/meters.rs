@@ -11,7 +11,7 @@ use crate::telemetry;
 
 pub(super) struct Meters {
     name: &'static str,
-    /// What waited longer than this waited for a permit or a turn, and not for a processor.
+    /// Of tries that waited for a permit or a turn.
     pub guard_wait: Histogram,
     pub in_flight: Gauge,
     pub bulkhead_rejected: Counter,

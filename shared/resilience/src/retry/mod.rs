@@ -215,7 +215,12 @@ impl Retry {
 
     /// To be called once a call, at its first try: it is from these that the budget grows.
     pub fn request(&self) {
-        self.budget.deposit(Instant::now());
+        self.request_at(Instant::now());
+    }
+
+    /// [`Self::request`] for a caller that has just read the clock.
+    pub fn request_at(&self, now: Instant) {
+        self.budget.deposit(now);
     }
 
     /// Decides on another try, and charges both budgets for it. The caller then waits as long as it is told.
