@@ -5,6 +5,8 @@
 
 mod consumer;
 mod database;
+mod delayed;
+mod in_flight;
 mod inbox;
 mod lease;
 mod outbox;
