@@ -7,7 +7,6 @@ use anyhow::Context;
 use chassis::{App, Lifecycle, Wiring};
 use contracts::topic::ORDERS;
 use durable::{Database, database::DatabaseConfig, inbox};
-use rules::Rules;
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use utoipa::OpenApi;
@@ -15,7 +14,7 @@ use utoipa::OpenApi;
 use crate::{
     Config, events, http,
     http::{Api, openapi::Document},
-    jobs, seed,
+    seed,
 };
 
 /// Coupon's own tables; versions from 100.
@@ -25,10 +24,16 @@ pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/coupon");
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
-    let rules = &wiring.rules.rules;
-    let database = Database::connect(&database_config(config.database_url, rules), PATIENCE)
-        .await
-        .context("no database at DATABASE_URL")?;
+    let rules = wiring.rules.handle.clone();
+    let at_start = &wiring.rules.rules.database;
+    let limits = DatabaseConfig {
+        url: config.database_url,
+        connections: at_start.connections(),
+        acquire_timeout: at_start.acquire_timeout,
+        lock_timeout: at_start.lock_timeout,
+        statement_timeout: at_start.statement_timeout,
+    };
+    let database = Database::connect(&limits, PATIENCE).await.context("no database at DATABASE_URL")?;
     database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
     if wiring.dev {
         let added = seed::seed(&database).await.context("the seed data cannot be added")?;
@@ -42,8 +47,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             tracing::error!(%error, "the consumer of orders cannot run");
         }
     });
-    lifecycle.spawn_background("gauges", |stop| jobs::gauges(database.clone(), stop));
-    let retention = rules.messaging.inbox_retention;
+    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let retention = move || rules.current().messaging.inbox_retention;
     lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
 
     let (ready, state, close) = (database.clone(), database.clone(), database.clone());
@@ -60,16 +65,4 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         close: Box::pin(async move { close.close().await }),
     })
-}
-
-fn database_config(url: String, rules: &Rules) -> DatabaseConfig {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let by_cores = u32::try_from(2 * cores + 1).unwrap_or(u32::MAX);
-    DatabaseConfig {
-        url,
-        connections: rules.database.pool.map_or(by_cores, std::num::NonZeroU32::get),
-        acquire_timeout: rules.database.acquire_timeout,
-        lock_timeout: rules.database.lock_timeout,
-        statement_timeout: rules.database.statement_timeout,
-    }
 }

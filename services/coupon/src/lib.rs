@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`domain`] (what a coupon is worth, and what a redemption may become) · [`workflow`] (one
 //! transaction for each decision) · [`store`] (its SQL) · [`http`] · [`events`] (orders that were confirmed or died)
-//! · [`jobs`] · [`app`], where all of it is put together.
+//! · [`app`], where all of it is put together.
 
 pub mod app;
 pub mod config;
@@ -10,7 +10,6 @@ pub mod domain;
 pub mod error;
 pub mod events;
 pub mod http;
-pub mod jobs;
 pub mod seed;
 pub mod store;
 pub mod workflow;

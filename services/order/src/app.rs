@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
 use contracts::topic::PAYMENTS;
-use durable::{Database, database::DatabaseConfig, migrations, outbox::Outbox};
+use durable::{Database, database::DatabaseConfig, inbox, migrations, outbox::Outbox};
 use events::{Consumer, ConsumerConfig, Relay, RelayConfig};
 use serde_json::json;
 
@@ -26,16 +26,22 @@ const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
 type Rule = fn(&rules::Downstreams) -> &rules::Downstream;
 
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
-    let rules = Arc::new(wiring.rules.rules.clone());
-    let database = Database::connect(&database_config(&config, &rules.database), DATABASE_PATIENCE)
-        .await
-        .context("DATABASE_URL: the database does not answer")?;
+    let rules = &wiring.rules.handle;
+    let at_start = &wiring.rules.rules.database;
+    let limits = DatabaseConfig {
+        url: config.database_url,
+        connections: at_start.connections(),
+        acquire_timeout: at_start.acquire_timeout,
+        lock_timeout: at_start.lock_timeout,
+        statement_timeout: at_start.statement_timeout,
+    };
+    let database =
+        Database::connect(&limits, DATABASE_PATIENCE).await.context("DATABASE_URL: the database does not answer")?;
     database.migrate(&migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
     let outbox = Outbox::new(database.pool().clone());
 
     let token = wiring.credentials.own_token();
-    let in_force = &wiring.rules.handle;
-    let callee = |name, url: &str, rule: Rule| Downstream::live(name, url, Some(token), in_force, rule, &lifecycle);
+    let callee = |name, url: &str, rule: Rule| Downstream::live(name, url, Some(token), rules, rule, &lifecycle);
     let inventory = callee("inventory", &config.inventory_url, |rules| &rules.inventory)?;
     let charges = callee("payment", &config.payment_url, |rules| &rules.payment)?;
     let status = callee("payment_status", &config.payment_url, |rules| &rules.payment_status)?;
@@ -53,17 +59,17 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         changes: Changes::default(),
     });
 
-    let messaging = &rules.messaging;
-    let relay_config = RelayConfig {
-        poll_interval: messaging.relay_poll,
-        lease_ttl: messaging.relay_lease,
-        retention: messaging.outbox_retention,
-        ..RelayConfig::default()
-    };
-    let relay = Relay::new(outbox, config.kafka.clone(), relay_config);
-    lifecycle.spawn_background("relay", |stop| async move {
-        relay.run(stop).await;
+    let relay_rules = rules.clone();
+    let relay = Relay::live(outbox, config.kafka.clone(), move || {
+        let messaging = &relay_rules.current().messaging;
+        RelayConfig {
+            poll_interval: messaging.relay_poll,
+            lease_ttl: messaging.relay_lease,
+            retention: messaging.outbox_retention,
+            ..RelayConfig::default()
+        }
     });
+    lifecycle.spawn_background("relay", |stop| relay.run(stop));
     let consumer =
         Consumer::new(config.kafka, GROUP, &[PAYMENTS], Payments(workflow.clone()), ConsumerConfig::default());
     lifecycle.spawn_background("payments", |stop| async move {
@@ -73,6 +79,13 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     });
     lifecycle.spawn_background("recover", |stop| jobs::recover::run(workflow.clone(), stop));
     lifecycle.spawn_background("prune", |stop| jobs::prune::run(workflow.clone(), stop));
+    let inbox_retention = {
+        let rules = rules.clone();
+        move || rules.current().messaging.inbox_retention
+    };
+    lifecycle
+        .spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), inbox_retention, stop));
+    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
     lifecycle.spawn_background("gauges", |stop| jobs::gauges::run(workflow.clone(), stop));
 
     let api = Api { workflow: workflow.clone(), lifecycle };
@@ -94,15 +107,4 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         close: Box::pin(async move { closing.close().await }),
     })
-}
-
-fn database_config(config: &Config, rules: &rules::Database) -> DatabaseConfig {
-    let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    DatabaseConfig {
-        url: config.database_url.clone(),
-        connections: rules.pool.map_or(2 * cores + 1, Into::into),
-        acquire_timeout: rules.acquire_timeout,
-        lock_timeout: rules.lock_timeout,
-        statement_timeout: rules.statement_timeout,
-    }
 }

@@ -1,6 +1,6 @@
 //! The only place that constructs things.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
@@ -14,7 +14,6 @@ use crate::{
     config::Config,
     downstream::provider::Provider,
     http::{self, Api},
-    jobs::pool_gauge,
     workflow::Payments,
 };
 
@@ -26,11 +25,7 @@ const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
 
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = &wiring.rules.rules;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let connections = match rules.database.pool {
-        Some(connections) => connections.get(),
-        None => u32::try_from(2 * cores + 1)?,
-    };
+    let connections = rules.database.connections();
     let database_config = DatabaseConfig {
         url: config.database_url,
         connections,
@@ -42,18 +37,18 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
 
     let outbox = Outbox::new(database.pool().clone());
-    let relay_config = RelayConfig {
-        poll_interval: rules.messaging.relay_poll,
-        lease_ttl: rules.messaging.relay_lease,
-        retention: rules.messaging.outbox_retention,
-        ..RelayConfig::default()
-    };
-    let relay = Relay::new(outbox.clone(), config.kafka, relay_config);
-    lifecycle.spawn_background("relay", |stop| relay.run(stop));
-    lifecycle.spawn_background("pool_gauge", {
-        let database = database.clone();
-        |stop| pool_gauge::run(database, stop)
+    let in_force = wiring.rules.handle.clone();
+    let relay = Relay::live(outbox.clone(), config.kafka, move || {
+        let messaging = &in_force.current().messaging;
+        RelayConfig {
+            poll_interval: messaging.relay_poll,
+            lease_ttl: messaging.relay_lease,
+            retention: messaging.outbox_retention,
+            ..RelayConfig::default()
+        }
     });
+    lifecycle.spawn_background("relay", |stop| relay.run(stop));
+    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
 
     let primary = Downstream::live(
         "provider",

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`domain`] (the states of an attempt, and `decide`) · [`workflow`] (charge, fence, settle) ·
 //! [`downstream`] (the provider, and what the end of a call proves) · [`store`] (SQL) · [`http`] · [`error`] ·
-//! [`config`] · [`app`] (what is built from it) · [`jobs`].
+//! [`config`] · [`app`] (what is built from it).
 
 pub mod app;
 pub mod config;
@@ -10,6 +10,5 @@ pub mod domain;
 pub mod downstream;
 pub mod error;
 pub mod http;
-pub mod jobs;
 pub mod store;
 pub mod workflow;

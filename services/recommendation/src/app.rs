@@ -7,8 +7,7 @@ use anyhow::Context;
 use cache::{Cache, CacheConfig};
 use chassis::{App, Lifecycle, Wiring};
 use contracts::{Service, topic::ORDERS};
-use durable::{Database, database::DatabaseConfig};
-use rules::Rules;
+use durable::{Database, database::DatabaseConfig, inbox};
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use utoipa::OpenApi;
@@ -30,11 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CACHE_SCHEMA: u32 = 1;
 
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
-    let rules = &wiring.rules.rules;
+    let rules = wiring.rules.handle.clone();
+    let at_start = &wiring.rules.rules.database;
+    let limits = DatabaseConfig {
+        url: config.database_url,
+        connections: at_start.connections(),
+        acquire_timeout: at_start.acquire_timeout,
+        lock_timeout: at_start.lock_timeout,
+        statement_timeout: at_start.statement_timeout,
+    };
     let redis = cache::connect_lazily(&config.redis_url).context("REDIS_URL")?;
-    let database = Database::connect(&database_config(config.database_url, rules), PATIENCE)
-        .await
-        .context("no database at DATABASE_URL")?;
+    let database = Database::connect(&limits, PATIENCE).await.context("no database at DATABASE_URL")?;
     database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
 
     let handler = events::Orders { database: database.clone() };
@@ -44,22 +49,22 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             tracing::error!(%error, "the consumer of orders cannot run");
         }
     });
-    lifecycle.spawn_background("gauges", |stop| jobs::gauges(database.clone(), stop));
-    let retention = rules.messaging.inbox_retention;
-    lifecycle.spawn_background("prune", |stop| jobs::prune(database.clone(), retention, stop));
+    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    lifecycle.spawn_background("inbox pruning", {
+        let rules = rules.clone();
+        let retention = move || rules.current().messaging.inbox_retention;
+        |stop| inbox::keep_pruned(database.pool().clone(), retention, stop)
+    });
+    lifecycle.spawn_background("prune", |stop| jobs::prune(database.clone(), stop));
 
+    let cached = &wiring.rules.rules.cache;
     let candidates = CacheConfig {
         prefix: config.redis_key_prefix,
-        patience: rules.cache.patience,
-        keep_stale: rules.cache.keep_stale,
+        patience: cached.patience,
+        keep_stale: cached.keep_stale,
         ..CacheConfig::new(Service::Recommendation.as_str(), CACHE_SCHEMA)
     };
-    let recommender = Arc::new(Recommender {
-        database: database.clone(),
-        cache: Cache::new(redis, candidates),
-        fresh: rules.cache.fresh,
-        reserve: rules.network.reserve,
-    });
+    let recommender = Arc::new(Recommender { database: database.clone(), cache: Cache::new(redis, candidates), rules });
     let (ready, state, close) = (database.clone(), recommender.clone(), database);
     Ok(App {
         routes: http::routes(Api { recommender, lifecycle }),
@@ -75,16 +80,4 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         close: Box::pin(async move { close.close().await }),
     })
-}
-
-fn database_config(url: String, rules: &Rules) -> DatabaseConfig {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let by_cores = u32::try_from(2 * cores + 1).unwrap_or(u32::MAX);
-    DatabaseConfig {
-        url,
-        connections: rules.database.pool.map_or(by_cores, std::num::NonZeroU32::get),
-        acquire_timeout: rules.database.acquire_timeout,
-        lock_timeout: rules.database.lock_timeout,
-        statement_timeout: rules.database.statement_timeout,
-    }
 }

@@ -13,6 +13,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// A transaction of the service's own database.
 pub type Tx = Transaction<'static, Postgres>;
@@ -26,6 +27,9 @@ pub struct DatabaseConfig {
     pub lock_timeout: Duration,
     pub statement_timeout: Duration,
 }
+
+/// Finer than metrics are read.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
 /// A service's own database.
 #[derive(Debug, Clone)]
@@ -130,6 +134,20 @@ impl Database {
     #[must_use]
     pub fn connections(&self) -> (u32, usize) {
         (self.pool.size(), self.pool.num_idle())
+    }
+
+    /// A job for every service: shows how much of the pool is in use, until `stop`.
+    pub async fn keep_measured(self, stop: CancellationToken) {
+        loop {
+            let (open, idle) = self.connections();
+            let open = usize::try_from(open).unwrap_or(usize::MAX);
+            metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
+            metrics::gauge!("db_pool_connections", "state" => "in_use").set(open.saturating_sub(idle) as f64);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(MEASURE_EVERY) => {}
+            }
+        }
     }
 
     pub async fn close(&self) {

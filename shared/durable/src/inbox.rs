@@ -17,7 +17,7 @@ use contracts::EventId;
 use sqlx::{PgConnection, PgPool};
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::interval;
+use crate::{lease::interval, pruning::keep_short};
 
 /// How long rows are kept: the outbox' retention and a day for what a broker still holds of it.
 pub const RETENTION: Duration = crate::outbox::RETENTION.saturating_add(Duration::from_secs(24 * 60 * 60));
@@ -49,25 +49,11 @@ pub async fn prune(pool: &PgPool, retention: Duration, limit: i64) -> sqlx::Resu
     Ok(deleted.rows_affected())
 }
 
-/// A job for every service that consumes: prunes what is older than `retention` by and by until `stop`. Replicas may do
-/// it at once.
-pub async fn keep_pruned(pool: PgPool, retention: Duration, stop: CancellationToken) {
-    const INTERVAL: Duration = Duration::from_secs(60);
-    // One short transaction, however much there is.
-    const LIMIT: u64 = 1_000;
-    let mut pause = INTERVAL;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-        pause = match prune(&pool, retention, LIMIT.cast_signed()).await {
-            Ok(LIMIT) => Duration::ZERO,
-            Ok(_) => INTERVAL,
-            Err(error) => {
-                tracing::warn!(%error, "the inbox cannot be pruned");
-                INTERVAL
-            }
-        };
-    }
+/// A job for every service that consumes. `retention` is asked in each round.
+pub async fn keep_pruned(pool: PgPool, retention: impl Fn() -> Duration, stop: CancellationToken) {
+    let round = |limit| {
+        let (pool, retention) = (pool.clone(), retention());
+        async move { prune(&pool, retention, limit).await }
+    };
+    keep_short("the inbox", round, stop).await;
 }

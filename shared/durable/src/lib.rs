@@ -6,5 +6,6 @@ pub mod inbox;
 pub mod lease;
 pub mod migrations;
 pub mod outbox;
+pub mod pruning;
 
 pub use database::{Database, StorageError, Tx, within};

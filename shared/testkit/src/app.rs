@@ -12,13 +12,15 @@ use chassis::{
 };
 use contracts::{Service, UserId};
 use reqwest::{Client, RequestBuilder};
-use rules::{Origin, Rules};
+use rules::{Origin, Rules, RulesHandle};
 use tokio::runtime::Handle;
 
 /// A running service and a client for it.
 pub struct TestApp {
     pub running: Running,
     pub client: Client,
+    /// Those in force; what is applied here is what a changed file would do.
+    pub rules: RulesHandle,
 }
 
 impl TestApp {
@@ -31,6 +33,7 @@ impl TestApp {
         Fut: Future<Output = anyhow::Result<App>>,
     {
         let wiring = wiring(service, rules);
+        let rules = wiring.rules.handle.clone();
         let lifecycle = Lifecycle::new(Handle::current());
         let started = async {
             let app = build(wiring.clone(), lifecycle.clone()).await?;
@@ -38,7 +41,7 @@ impl TestApp {
         };
         let running = started.await.expect("the service starts");
         let client = Client::builder().no_proxy().build().expect("a client");
-        Self { running, client }
+        Self { running, client, rules }
     }
 
     #[must_use]

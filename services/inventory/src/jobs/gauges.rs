@@ -15,10 +15,6 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// A hold is let go only by order; one that grows old says that order does not, or that its events do not arrive.
 pub async fn gauges(database: Database, stop: CancellationToken) {
     loop {
-        let (connections, idle) = database.connections();
-        let connections = usize::try_from(connections).unwrap_or(usize::MAX);
-        metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
-        metrics::gauge!("db_pool_connections", "state" => "in_use").set(connections.saturating_sub(idle) as f64);
         match oldest_hold_age(&database).await {
             Ok(age) => metrics::gauge!("inventory_oldest_hold_age_seconds").set(age),
             Err(error) => tracing::warn!(%error, "the age of the oldest hold is not known"),

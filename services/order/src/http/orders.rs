@@ -94,7 +94,7 @@ pub async fn get(
         let order = own(&workflow, &user, id.0, context.deadline).await?;
         let Some(patience) = patience.filter(|_| !order.status.is_final()) else { return Ok(order) };
         // What the caller still waits, less what the answer needs to get there.
-        let budget = context.deadline.child(patience, workflow.rules.network.reserve).unwrap_or_default();
+        let budget = context.deadline.child(patience, workflow.rules.current().network.reserve).unwrap_or_default();
         workflow.wait_for_change(order, Deadline::after(budget), context.deadline).await
     };
     let order = api.lifecycle.run(work).await.map_err(Error::from)??;

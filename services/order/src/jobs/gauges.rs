@@ -17,9 +17,6 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = tick.tick() => {}
         }
-        let (size, idle) = workflow.database.connections();
-        metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
-        metrics::gauge!("db_pool_connections", "state" => "in_use").set(f64::from(size) - idle as f64);
         match orders::pending(workflow.database.pool()).await {
             Ok((count, oldest)) => {
                 metrics::gauge!("payment_pending").set(count as f64);

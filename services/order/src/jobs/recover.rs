@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use durable::{StorageError, within};
 use futures_util::StreamExt;
 use resilience::Deadline;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{store::keys, workflow::Workflow};
@@ -18,13 +19,16 @@ const LOOK_BUDGET: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 8;
 
 pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
-    let rules = &workflow.rules;
-    let mut tick = tokio::time::interval(rules.recover.interval);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut changes = workflow.rules.subscribe();
+    let mut looked: Option<Instant> = None;
     loop {
+        let rules = workflow.rules.current();
+        let pause = looked.map_or(Duration::ZERO, |at| rules.recover.interval.saturating_sub(at.elapsed()));
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = tick.tick() => {}
+            // Another interval counts from the last look on, however long the one was that is waited for.
+            Ok(()) = changes.changed() => continue,
+            () = tokio::time::sleep(pause) => looked = Some(Instant::now()),
         }
         let batch = i64::from(rules.recover.batch.get());
         let looking = keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch);

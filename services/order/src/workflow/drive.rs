@@ -115,7 +115,7 @@ impl Run<'_> {
 
     fn must_end(&self, order: &Order) -> bool {
         // What the callee would refuse for lack of time is not begun.
-        let rules = &self.workflow.rules;
+        let rules = self.workflow.rules.current();
         let needed = match order.status {
             OrderStatus::StockReserved => rules.charge_route().min_useful_budget + rules.network.reserve,
             _ => rules.reserve_route().min_useful_budget + rules.network.reserve,

@@ -9,12 +9,10 @@ mod place_order;
 mod resume;
 mod watch;
 
-use std::sync::Arc;
-
 use contracts::OrderId;
 use durable::{Database, outbox::Outbox, within};
 use resilience::Deadline;
-use rules::Rules;
+use rules::RulesHandle;
 
 pub use apply::{ApplyError, Extras};
 pub use place_order::Answer;
@@ -35,7 +33,7 @@ pub struct Workflow {
     pub payment: Payment,
     pub coupon: Coupon,
     pub recommendation: Recommendation,
-    pub rules: Arc<Rules>,
+    pub rules: RulesHandle,
     pub changes: Changes,
 }
 

@@ -44,7 +44,7 @@ impl Workflow {
         let scope = Scope { user: user.id.as_uuid(), method: "POST", path: "/v1/orders", key: key.as_str() };
         let (fingerprint, new_order) = (fingerprint(request), OrderId::generate().as_uuid());
         let claiming = async {
-            let lease = self.rules.idempotency.lease;
+            let lease = self.rules.current().idempotency.lease;
             Ok::<_, Error>(idempotency::claim(self.database.pool(), scope, &fingerprint, new_order, lease).await?)
         };
         let claimed = within(context.deadline, claiming).await?;

@@ -85,7 +85,7 @@ async fn a_run_that_is_alive_is_left_alone() {
     world.inventory.behave(move |seen| Reply::Held(held.clone(), Box::new(stock_held(seen))));
     let placed = tokio::spawn(world.request("k", &tea()).send());
     // Another order is recovered meanwhile: the recoverer has looked at this one and left it alone.
-    world.abandon_an_order().await;
+    world.abandon_an_order("abandoned").await;
     eventually("the recoverer has been here", async || {
         (world.count("select count(*) from orders where status_reason = 'expired'").await == 1).then_some(())
     })
@@ -93,4 +93,29 @@ async fn a_run_that_is_alive_is_left_alone() {
     go.add_permits(2);
     assert_eq!(placed.await.unwrap().unwrap().status(), 201);
     assert_eq!(world.count("select max(attempt)::bigint from idempotency_keys").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_interval_is_in_force_without_a_restart() {
+    let mut rules = patient();
+    rules.recover.interval = Duration::from_secs(3_600);
+    let world = World::with_rules(rules).await;
+    world.rule(|rules| rules.recover.interval = Duration::from_millis(50));
+    // Two, since the first may be found by the look that every start begins with.
+    for (nth, key) in [(1, "one"), (2, "two")] {
+        world.abandon_an_order(key).await;
+        eventually("the order is recovered", async || {
+            (world.count("select count(*) from orders where status_reason = 'expired'").await == nth).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_lease_holds_for_the_next_order() {
+    let world = World::start().await;
+    world.rule(|rules| rules.idempotency.lease = Duration::from_secs(3_600));
+    assert_eq!(world.place("k", &tea()).await.0, 201);
+    let long = "select count(*) from idempotency_keys where lease_until > created_at + interval '59 minutes'";
+    assert_eq!(world.count(long).await, 1);
 }

@@ -6,7 +6,7 @@ use contracts::{AttemptId, OrderId, Service, UserId, event::EventData, headers};
 use durable::Database;
 use order::{app, config::Config, store::MIGRATIONS};
 use reqwest::{RequestBuilder, Response};
-use rules::Rules;
+use rules::{Origin, Rules};
 use serde_json::{Value, json};
 use testkit::{Reply, Stub, TestApp, TestDatabase, kafka::TestBroker, stub::Seen, user_token};
 use uuid::Uuid;
@@ -120,6 +120,13 @@ impl World {
         Self { app, db, inventory, payment, coupon, recommendation, user, _broker: broker, database }
     }
 
+    /// As when the rules file changes.
+    pub fn rule(&self, change: impl FnOnce(&mut Rules)) {
+        let mut rules = Rules::clone(&self.app.rules.current());
+        change(&mut rules);
+        self.app.rules.apply(rules, Origin::File);
+    }
+
     pub fn request(&self, key: &str, body: &Value) -> RequestBuilder {
         self.app.post("/v1/orders").bearer_auth(user_token(self.user)).header(headers::IDEMPOTENCY_KEY, key).json(body)
     }
@@ -155,15 +162,16 @@ impl World {
     }
 
     /// An order whose run died right after it was made.
-    pub async fn abandon_an_order(&self) {
+    pub async fn abandon_an_order(&self, key: &str) {
         let id = Uuid::now_v7();
         let mut tx = self.db.pool().begin().await.unwrap();
         sqlx::query(
             "insert into idempotency_keys (user_id, method, path, key, fingerprint, resource_id, lease_until)
-             values ($1, 'POST', '/v1/orders', 'abandoned', '', $2, now())",
+             values ($1, 'POST', '/v1/orders', $3, '', $2, now())",
         )
         .bind(self.user.as_uuid())
         .bind(id)
+        .bind(key)
         .execute(&mut *tx)
         .await
         .unwrap();

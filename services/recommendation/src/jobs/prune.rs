@@ -1,31 +1,14 @@
-//! Forgets purchases that say nothing any more, and events that can no longer come again.
+//! Forgets purchases that say nothing any more.
 
-use std::time::Duration;
-
-use durable::{Database, inbox};
+use durable::{Database, pruning::keep_short};
 use tokio_util::sync::CancellationToken;
 
 use crate::store;
 
-const EVERY: Duration = Duration::from_secs(60);
-/// Deleted at once: one short transaction, however much there is.
-const BATCH: u64 = 1_000;
-
-pub async fn prune(database: Database, retention: Duration, stop: CancellationToken) {
-    loop {
-        let mut more = false;
-        match inbox::prune(database.pool(), retention, BATCH.cast_signed()).await {
-            Ok(deleted) => more |= deleted == BATCH,
-            Err(error) => tracing::warn!(%error, "the inbox was not pruned"),
-        }
-        match store::prune::prune(database.pool(), BATCH.cast_signed()).await {
-            Ok(deleted) => more |= deleted == BATCH,
-            Err(error) => tracing::warn!(%error, "old purchases were not pruned"),
-        }
-        let pause = if more { Duration::ZERO } else { EVERY };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
+pub async fn prune(database: Database, stop: CancellationToken) {
+    let round = |limit| {
+        let pool = database.pool().clone();
+        async move { store::prune::prune(&pool, limit).await }
+    };
+    keep_short("purchases", round, stop).await;
 }

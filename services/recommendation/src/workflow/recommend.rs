@@ -3,7 +3,7 @@
 //! It never fails. Whoever asks shows the answer beside something that matters more, and would have to make up a
 //! default of their own; so the one decision of what that is lies here.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use cache::{Cache, Freshness};
 use contracts::{
@@ -12,6 +12,7 @@ use contracts::{
 };
 use durable::{Database, StorageError};
 use resilience::Deadline;
+use rules::RulesHandle;
 use tokio::time::timeout_at;
 
 use crate::{
@@ -42,10 +43,7 @@ pub struct Unavailable;
 pub struct Recommender {
     pub database: Database,
     pub cache: Cache<Vec<Recommended>, Unavailable>,
-    /// How long candidates are used without asking the database.
-    pub fresh: Duration,
-    /// Kept back of every deadline, once for the fallback and once for the answer's way back.
-    pub reserve: Duration,
+    pub rules: RulesHandle,
 }
 
 impl Recommender {
@@ -73,7 +71,7 @@ impl Recommender {
     /// The candidates for `sku`, and where they come from.
     async fn known(&self, sku: Option<&str>, deadline: Deadline) -> Option<(Source, Vec<Recommended>)> {
         let load = || self.load(sku, self.before(deadline, 2));
-        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), self.fresh, load);
+        let looking = self.cache.get_or_load(sku.unwrap_or(ANY), self.rules.current().cache.fresh, load);
         // Who waits for another caller's load may have less time than that one.
         let cached = timeout_at(self.before(deadline, 1).instant(), looking).await.ok()?.ok()?;
         let source = match cached.freshness {
@@ -110,9 +108,10 @@ impl Recommender {
         in_time(deadline, reading).await.unwrap_or_default()
     }
 
-    /// `deadline` less `times` the reserve.
+    /// `deadline` less `times` the reserve: it is kept back once for the fallback and once for the answer's way back.
     fn before(&self, deadline: Deadline, times: u32) -> Deadline {
-        Deadline::after(deadline.remaining().saturating_sub(self.reserve * times))
+        let reserve = self.rules.current().network.reserve;
+        Deadline::after(deadline.remaining().saturating_sub(reserve * times))
     }
 }
 

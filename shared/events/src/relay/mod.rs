@@ -80,11 +80,11 @@ impl Default for RelayConfig {
 }
 
 /// Publishes one database's outbox.
-#[derive(Debug)]
 pub struct Relay {
     outbox: Outbox,
     kafka: KafkaConfig,
-    config: RelayConfig,
+    /// Asked at each use, so that a rule that changes is in force at once.
+    config: Box<dyn Fn() -> RelayConfig + Send + Sync>,
 }
 
 /// Why a relay stopped leading.
@@ -95,33 +95,43 @@ enum Ended {
 }
 
 impl Relay {
+    /// With limits that stay as they are.
     #[must_use]
     pub fn new(outbox: Outbox, kafka: KafkaConfig, config: RelayConfig) -> Self {
-        Self { outbox, kafka, config }
+        Self::live(outbox, kafka, move || config.clone())
+    }
+
+    /// With limits that may be others each time. How Kafka is spoken to follows when the relay next leads.
+    #[must_use]
+    pub fn live(outbox: Outbox, kafka: KafkaConfig, config: impl Fn() -> RelayConfig + Send + Sync + 'static) -> Self {
+        Self { outbox, kafka, config: Box::new(config) }
     }
 
     /// Works until `stop`, then waits for what is on its way and hands the lease on. Never ends by itself.
     pub async fn run(self, stop: CancellationToken) {
         let holder = Uuid::new_v4();
         loop {
-            match lease::acquire(self.outbox.pool(), LEASE, holder, self.config.lease_ttl).await {
+            let lease_ttl = (self.config)().lease_ttl;
+            match lease::acquire(self.outbox.pool(), LEASE, holder, lease_ttl).await {
                 Ok(Some(lease)) => self.lead(lease, &stop).await,
                 Ok(None) => tracing::trace!("another relay leads"),
                 Err(error) => tracing::warn!(%error, "the relay cannot ask for its lease"),
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = sleep(self.config.lease_ttl / 4) => {}
+                () = sleep(lease_ttl / 4) => {}
             }
         }
     }
 
     async fn lead(&self, lease: Lease, stop: &CancellationToken) {
         tracing::info!(token = lease.token(), "the relay leads");
-        let mut publisher = Publisher::new(self.kafka.clone(), self.config.clone());
+        let config = (self.config)();
+        let flush_limit = config.flush_limit;
+        let mut publisher = Publisher::new(self.kafka.clone(), config);
         let flush_limit_passed = async {
             stop.cancelled().await;
-            sleep(self.config.flush_limit).await;
+            sleep(flush_limit).await;
         };
         let ended = tokio::select! {
             ended = self.publish(&lease, &mut publisher, stop) => ended,
@@ -132,7 +142,7 @@ impl Relay {
         match ended {
             Ended::LeaseLost => tracing::warn!(token = lease.token(), "the relay lost its lease"),
             Ended::Stopped => {
-                let released = timeout(self.config.flush_limit, lease.release(self.outbox.pool())).await;
+                let released = timeout(flush_limit, lease.release(self.outbox.pool())).await;
                 if !matches!(released, Ok(Ok(()))) {
                     tracing::warn!("the relay's lease was not handed on and has to expire");
                 }
@@ -158,7 +168,8 @@ impl Relay {
     }
 
     async fn publish(&self, lease: &Lease, publisher: &mut Publisher, stop: &CancellationToken) -> Ended {
-        let mut held = HeldKeys::new(self.config.retry_after, self.config.retry_after_max);
+        let first = (self.config)();
+        let mut held = HeldKeys::new(first.retry_after, first.retry_after_max);
         let mut measured: Option<Instant> = None;
         let mut pruned = Instant::now();
         while !stop.is_cancelled() {
@@ -174,11 +185,11 @@ impl Relay {
             let (pause, hurried) = match self.publish_batch(lease, publisher, &mut held).await {
                 Ok(Progress::LeaseLost) => return Ended::LeaseLost,
                 Ok(Progress::More) => continue,
-                Ok(Progress::Idle) => (self.config.poll_interval, true),
+                Ok(Progress::Idle) => ((self.config)().poll_interval, true),
                 Ok(Progress::Failed) => (held.pause(), false),
                 Err(error) => {
                     tracing::warn!(%error, "the relay cannot work on the outbox");
-                    (self.config.retry_after_max, false)
+                    ((self.config)().retry_after_max, false)
                 }
             };
             tokio::select! {
@@ -215,11 +226,12 @@ impl Relay {
                 return Ok(Progress::Failed);
             }
         }
-        let rows = self.outbox.unpublished(&held.keys(), self.config.batch).await?;
+        let batch = (self.config)().batch;
+        let rows = self.outbox.unpublished(&held.keys(), batch).await?;
         if rows.is_empty() {
             return Ok(Progress::Idle);
         }
-        let full = i64::try_from(rows.len()).is_ok_and(|n| n >= self.config.batch);
+        let full = i64::try_from(rows.len()).is_ok_and(|n| n >= batch);
         let delivery =
             publisher.deliver(rows, |ids| async move { self.outbox.mark_published(lease, &ids).await }).await?;
         if delivery.lease_lost {
@@ -255,7 +267,7 @@ impl Relay {
     }
 
     async fn prune(&self) {
-        match self.outbox.prune(self.config.retention, PRUNE_LIMIT).await {
+        match self.outbox.prune((self.config)().retention, PRUNE_LIMIT).await {
             Ok(0) => {}
             Ok(rows) => tracing::debug!(rows, "published events past their retention were deleted"),
             Err(error) => tracing::warn!(%error, "the outbox cannot be pruned"),

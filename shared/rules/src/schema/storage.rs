@@ -1,6 +1,10 @@
 //! What governs the stores and the jobs on them: keys, the recoverer, messaging, the database, the cache.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    thread,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +73,8 @@ impl Default for Messaging {
     }
 }
 
-/// Connections to the service's own database. Pool sizes take effect at the next start.
+/// Connections to the service's own database. All of it takes effect at the next start, since connections are opened
+/// with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
@@ -89,6 +94,18 @@ pub struct Database {
 impl Default for Database {
     fn default() -> Self {
         Self { pool: None, acquire_timeout: ms(500), lock_timeout: ms(200), statement_timeout: ms(2_000) }
+    }
+}
+
+impl Database {
+    /// The connections that this process may open.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        let by_cores = || {
+            let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            u32::try_from(2 * cores + 1).unwrap_or(u32::MAX)
+        };
+        self.pool.map_or_else(by_cores, NonZeroU32::get)
     }
 }
 

@@ -1,5 +1,0 @@
-//! What runs beside requests and events.
-
-mod gauges;
-
-pub use gauges::gauges;

@@ -1,3 +1,0 @@
-//! What runs beside the requests.
-
-pub mod pool_gauge;
