@@ -6,6 +6,7 @@
 mod consumer;
 mod database;
 mod delayed;
+mod dlq;
 mod in_flight;
 mod inbox;
 mod lease;
