@@ -22,7 +22,7 @@ mod process;
 
 use std::{collections::HashMap, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use contracts::topic::Topic;
+use contracts::topic::{Queue, Topic};
 use rdkafka::{
     Message, TopicPartitionList,
     consumer::{CommitMode, Consumer as _, StreamConsumer},
@@ -82,8 +82,8 @@ impl Default for ConsumerConfig {
 pub struct Consumer<H> {
     kafka: KafkaConfig,
     group: String,
-    topics: Vec<Topic>,
-    handler: Arc<H>,
+    /// By the topic's name on the broker.
+    handlers: HashMap<Arc<str>, Arc<H>>,
     config: ConsumerConfig,
 }
 
@@ -91,7 +91,32 @@ impl<H: Handler> Consumer<H> {
     /// `group` without prefix; it is also what the service names itself in its inbox.
     #[must_use]
     pub fn new(kafka: KafkaConfig, group: &str, topics: &[Topic], handler: H, config: ConsumerConfig) -> Self {
-        Self { kafka, group: group.to_owned(), topics: topics.to_vec(), handler: Arc::new(handler), config }
+        let handler = Arc::new(handler);
+        Self::of(kafka, group, topics.iter().map(|topic| (*topic, Arc::clone(&handler))), config)
+    }
+
+    /// For a queue and its retry tiers: a handler each, made with the number of its tier, so that it knows what comes
+    /// next. One group reads them all, since a partition that waits holds up no other.
+    #[must_use]
+    pub fn of_queue(
+        kafka: KafkaConfig,
+        group: &str,
+        queue: &Queue,
+        handler: impl Fn(usize) -> H,
+        config: ConsumerConfig,
+    ) -> Self {
+        let tiers = queue.iter().enumerate();
+        Self::of(kafka, group, tiers.map(|(tier, topic)| (*topic, Arc::new(handler(tier)))), config)
+    }
+
+    fn of(
+        kafka: KafkaConfig,
+        group: &str,
+        handlers: impl Iterator<Item = (Topic, Arc<H>)>,
+        config: ConsumerConfig,
+    ) -> Self {
+        let handlers = handlers.map(|(topic, handler)| (Arc::from(kafka.prefixed(topic.name)), handler)).collect();
+        Self { kafka, group: group.to_owned(), handlers, config }
     }
 
     /// Works until `stop`, then finishes the messages in hand, commits and leaves the group. An error is one of the
@@ -100,13 +125,12 @@ impl<H: Handler> Consumer<H> {
     pub async fn run(self, stop: CancellationToken) -> Result<(), KafkaError> {
         let (context, mut revoked) = Context::new(self.group.clone());
         let client = Arc::new(client::create(&self.kafka, &self.group, context)?);
-        let topics: Vec<String> = self.topics.iter().map(|topic| self.kafka.prefixed(topic.name)).collect();
-        client.subscribe(&topics.iter().map(String::as_str).collect::<Vec<_>>())?;
+        client.subscribe(&self.handlers.keys().map(|topic| &**topic).collect::<Vec<_>>())?;
 
         let (drained, mut drains) = mpsc::unbounded_channel();
         let mut workers = Workers {
             client: Arc::clone(&client),
-            handler: self.handler,
+            handlers: self.handlers,
             dead_letters: Arc::new(DeadLetters::new(self.kafka, self.group.clone())),
             group: Arc::from(self.group),
             permits: Arc::new(Semaphore::new(self.config.max_in_flight.get())),
@@ -146,7 +170,7 @@ impl<H: Handler> Consumer<H> {
 /// The partitions that this process has, and those that it still has a hand on.
 struct Workers<H> {
     client: Arc<StreamConsumer<Context>>,
-    handler: Arc<H>,
+    handlers: HashMap<Arc<str>, Arc<H>>,
     dead_letters: Arc<DeadLetters>,
     group: Arc<str>,
     permits: Arc<Semaphore>,
@@ -170,7 +194,8 @@ impl<H: Handler> Workers<H> {
     fn dispatch(&mut self, message: OwnedMessage) {
         let partition = Partition { topic: Arc::from(message.topic()), number: message.partition() };
         if !self.working.contains_key(&partition) {
-            let started = self.start(partition.clone());
+            // Nothing comes from a topic that we have not subscribed to.
+            let Some(started) = self.start(partition.clone()) else { return };
             self.working.insert(partition.clone(), started);
         }
         let Some(working) = self.working.get_mut(&partition) else { return };
@@ -185,11 +210,12 @@ impl<H: Handler> Workers<H> {
         }
     }
 
-    fn start(&mut self, partition: Partition) -> Working {
+    fn start(&mut self, partition: Partition) -> Option<Working> {
+        let handler = Arc::clone(self.handlers.get(&partition.topic)?);
         let (messages, received) = mpsc::unbounded_channel();
         let (waiting, stop) = (partition::Waiting::default(), CancellationToken::new());
         let processor = Processor {
-            handler: Arc::clone(&self.handler),
+            handler,
             dead_letters: Arc::clone(&self.dead_letters),
             group: Arc::clone(&self.group),
             config: self.config.clone(),
@@ -206,7 +232,7 @@ impl<H: Handler> Workers<H> {
             }
             worker.run(received).await;
         }));
-        Working { messages, waiting, paused: false, stop, task }
+        Some(Working { messages, waiting, paused: false, stop, task })
     }
 
     fn revoke(&mut self, partitions: Vec<Partition>) {
