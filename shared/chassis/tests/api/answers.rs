@@ -1,5 +1,13 @@
+use std::time::Duration;
+
 use contracts::{Problem, ProblemType, Service, UserId, headers};
 use testkit::{caller_token, user_token};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+    time::sleep,
+};
 
 use crate::small;
 
@@ -77,4 +85,26 @@ async fn a_service_gets_its_purse_back_and_nobody_else_hears_of_it() {
     assert_eq!(left(order(), "/internal/who", "99").await.as_deref(), Some("3"), "the rule's purse and no more");
     assert_eq!(left(order(), "/handler-panics", "2").await.as_deref(), Some("2"), "it failed by itself");
     assert_eq!(left(user_token(UserId::generate()), "/nothing", "2").await, None);
+}
+
+/// Whatever the phase of the framework's clock: a client that connects and takes a moment is not cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_soon_after_it_has_connected_is_never_too_late() {
+    const CLIENTS: u32 = 40;
+    let (app, _) = small::start().await;
+    let address = app.running.admin_addr();
+    // Connections at forty points of that half second, each of which waits a fifth of it.
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        clients.spawn(async move {
+            sleep(Duration::from_millis(500) * number / CLIENTS).await;
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            sleep(Duration::from_millis(100)).await;
+            let sent = socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+            let mut answer = String::new();
+            let read = socket.read_to_string(&mut answer).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "client {number}: {sent:?} {read:?} {answer}");
+        });
+    }
+    clients.join_all().await;
 }

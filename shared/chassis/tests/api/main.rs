@@ -10,3 +10,4 @@ mod process;
 mod ruling;
 mod small;
 mod stopping;
+mod storm;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use testkit::{Reply, Stub, eventually, stub::refusing_url};
 use tokio::{runtime::Handle, task::JoinSet};
 
-const MS: Duration = Duration::from_millis(1);
+pub const MS: Duration = Duration::from_millis(1);
 const RESERVE: Duration = Duration::from_millis(20);
 
 /// Opens at the fourth failure; retries nearly at once.
@@ -34,11 +34,11 @@ fn rule() -> rules::Downstream {
     }
 }
 
-fn callee(url: &str, rule: &rules::Downstream) -> Downstream {
+pub fn callee(url: &str, rule: &rules::Downstream) -> Downstream {
     Downstream::new("callee", url, Some("secret"), rule, RESERVE).unwrap()
 }
 
-fn context(budget: u32) -> RequestContext {
+pub fn context(budget: u32) -> RequestContext {
     RequestContext::for_job("test", TraceContext::root(), budget * MS)
 }
 
@@ -46,7 +46,7 @@ async fn put(callee: &Downstream, context: &RequestContext) -> Result<Answer<Val
     callee.call::<(), Value>(context, Method::PUT, "/x", None, &[]).await
 }
 
-async fn put_repeatable(callee: &Downstream, context: &RequestContext) -> Result<Answer<Value>, CallError> {
+pub async fn put_repeatable(callee: &Downstream, context: &RequestContext) -> Result<Answer<Value>, CallError> {
     callee.call_repeatable::<(), Value>(context, Method::PUT, "/x", None).await
 }
 
@@ -54,7 +54,7 @@ fn problem(kind: ProblemType) -> Reply {
     Reply::Json(kind.status(), serde_json::to_value(Problem::new(kind, "d")).unwrap())
 }
 
-fn ok() -> Reply {
+pub fn ok() -> Reply {
     Reply::Json(200, json!(1))
 }
 

@@ -4,5 +4,6 @@ mod first_orders;
 mod kills;
 mod messaging;
 mod shop;
+mod slow_provider;
 mod stop;
 mod system;

@@ -6,6 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
+use contracts::Service;
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::sync::{Mutex, MutexGuard};
@@ -18,6 +19,7 @@ static TURN: LazyLock<Mutex<Option<System>>> = LazyLock::new(|| Mutex::new(None)
 #[derive(Clone)]
 pub struct System {
     base: u16,
+    rules: PathBuf,
     pub shop: Shop,
 }
 
@@ -40,12 +42,19 @@ pub async fn turn() -> Turn {
             .expect("DEV_E2E_PORT_BASE is not set: run the end-to-end test with ./dev test")
             .parse()
             .unwrap();
-        let started = dev(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")]);
+        // Below the state of the system, which is wiped at the end.
+        let rules = checkout().join(format!("target/dev/{base}/test-rules.toml"));
+        std::fs::create_dir_all(rules.parent().unwrap()).unwrap();
+        std::fs::write(&rules, "").unwrap();
+        let started = command(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")])
+            .env("RULES_FILE", &rules)
+            .output()
+            .unwrap();
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         // The tests' clients share one user: a program, and so a VIP.
         let token = String::from_utf8(dev(&["token", "--user", "newcomer", "--tier", "vip"]).stdout).unwrap();
         let urls = vec![format!("http://127.0.0.1:{base}"), format!("http://127.0.0.1:{}", base + 100)];
-        *turn = Some(System { base, shop: Shop::new(urls, token.trim().to_owned()) });
+        *turn = Some(System { base, rules, shop: Shop::new(urls, token.trim().to_owned()) });
     }
     let system = turn.clone().unwrap();
     Turn(turn, system)
@@ -75,11 +84,48 @@ impl System {
     }
 
     /// The sum of a metric over its labels, at the first replica of a service.
-    pub async fn metric(&self, service: contracts::Service, name: &str) -> f64 {
+    pub async fn metric(&self, service: Service, name: &str) -> f64 {
+        self.metric_of(service, name, &[]).await
+    }
+
+    /// The same over those samples alone that have all of `labels`, written as `name="value"`.
+    pub async fn metric_of(&self, service: Service, name: &str, labels: &[&str]) -> f64 {
         let url = format!("http://127.0.0.1:{}/metrics", service.admin_port(self.base, 0));
         let text = reqwest::get(url).await.unwrap().text().await.unwrap();
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-        text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        let labelled = |line: &&str| labels.iter().all(|label| line.contains(label));
+        let samples = text.lines().filter(of_name).filter(labelled);
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Where the first replica of order listens.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.base)
+    }
+
+    /// `/internal/state` of the first replica of a service.
+    pub async fn state(&self, service: Service) -> Value {
+        let url = format!("http://127.0.0.1:{}/internal/state", service.admin_port(self.base, 0));
+        reqwest::get(url).await.unwrap().json().await.unwrap()
+    }
+
+    /// Puts these rules in force in every service, in place of those before; `version` tells them apart.
+    pub async fn rule(&self, version: i64, rules: &str) {
+        let fresh = self.rules.with_extension("new");
+        std::fs::write(&fresh, format!("version = {version}\n{rules}")).unwrap();
+        std::fs::rename(&fresh, &self.rules).unwrap();
+        for service in Service::ALL {
+            testkit::eventually("the rules are in force", async || {
+                (self.state(service).await["rules"]["version"] == version).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// How the primary channel of the provider behaves from now on.
+    pub async fn provider_behaves(&self, behaviour: &Value) {
+        let url = format!("http://127.0.0.1:{}/admin/behaviour", self.base + 6);
+        reqwest::Client::new().put(url).json(behaviour).send().await.unwrap().error_for_status().unwrap();
     }
 
     /// What the payment provider knows.
@@ -90,7 +136,13 @@ impl System {
 }
 
 pub fn dev(arguments: &[&str]) -> Output {
-    Command::new(checkout().join("dev")).args(arguments).env("DEV_NO_BUILD", "1").output().unwrap()
+    command(arguments).output().unwrap()
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(checkout().join("dev"));
+    command.args(arguments).env("DEV_NO_BUILD", "1");
+    command
 }
 
 pub fn checkout() -> PathBuf {

@@ -1,0 +1,174 @@
+//! A provider that has become slow costs its own bulkhead, and nobody else anything.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use chassis::dev_secrets;
+use contracts::Service;
+use load::{Answer, Http, Limits, Mix, Outcome, Plan, Process, Profile, Shop, Users, mix::Kind};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::system::{System, turn};
+
+/// Windows and waits shortened to what a test can wait for. The provider's own breaker is kept out, which would
+/// otherwise open for the timeouts before order's opens for slowness; and inventory's retries, which a busy machine
+/// provokes.
+const RULES: &str = r#"
+[downstream.payment.breaker]
+window = { calls = 20 }
+open_ms = 1000
+[downstream.payment.breaker.ramp]
+steps = [{ percent = 10, duration_ms = 3000 }, { percent = 30, duration_ms = 3000 }, { percent = 100, duration_ms = 2000 }]
+[downstream.provider.breaker]
+failure_ratio = 1.0
+slow_ratio = 1.0
+[downstream.inventory]
+attempt_timeout_ms = 350
+[downstream.inventory.breaker]
+slow_threshold_ms = 300
+"#;
+
+/// Requests a second, a third of them orders: two seconds of them are more than the bulkhead holds.
+const RATE: f64 = 75.0;
+const HEALTHY: Duration = Duration::from_secs(6);
+const SLOW: Duration = Duration::from_secs(8);
+const LOOK: Duration = Duration::from_millis(50);
+/// Orders that arrive between a look at order and one at payment, at either end of a step.
+const SLACK: f64 = 6.0;
+
+/// What was seen of order's way to payment at one moment.
+struct Look {
+    at: Duration,
+    in_flight: u64,
+    state: String,
+    reason: Value,
+    percent: Option<u64>,
+    /// Orders that have arrived, and charges that have reached payment, since the start.
+    orders: f64,
+    charges: f64,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reader() {
+    let system = turn().await;
+    system.rule(71, RULES).await;
+    let users = NonZeroU32::new(200).unwrap();
+    let plan = Plan {
+        profile: Profile::steady(RATE, Duration::from_secs(90)).unwrap(),
+        process: Process::Uniform,
+        mix: "place_order=1,read_order=1,product_page=1".parse::<Mix>().unwrap(),
+        users,
+        seed: 7,
+    };
+    let minted = Users::mint(users, plan.seed, dev_secrets::AUTH_JWT_SECRET, Duration::from_secs(600)).unwrap();
+    let http = Http::new(&system.url().parse().unwrap(), Limits::default().timeout).unwrap();
+    let skus = http.skus(minted.get(0), 10_000).await.unwrap();
+    let mut shop = Shop::new(minted, skus, "tok_approve", &uuid::Uuid::now_v7().simple().to_string()).unwrap();
+
+    let (stop, mut answers) = (CancellationToken::new(), Vec::new());
+    let exchange = move |request: std::sync::Arc<load::Request>| {
+        let http = http.clone();
+        async move { http.exchange(&request).await }
+    };
+    let sink = |answer: &Answer| answers.push(answer.clone());
+    let generator = load::run(&plan, &mut shop, Limits::default(), exchange, sink, &stop);
+    let (_, (looks, slowed, released)) = tokio::join!(generator, async {
+        let seen = watch(&system).await;
+        stop.cancel();
+        seen
+    });
+    system.rule(72, "").await;
+
+    let in_flight = looks.iter().map(|look| look.in_flight).max().unwrap();
+    let cap = rules::Rules::default().downstream.payment.bulkhead.cap;
+    assert!(in_flight <= u64::from(cap), "{in_flight} in flight to payment");
+    assert!(in_flight >= u64::from(cap) / 2, "the provider was never felt to be slow: {in_flight} in flight");
+
+    let opened = looks.iter().find(|look| look.state == "open").expect("the breaker opened");
+    assert_eq!(opened.reason["kind"], "slow_ratio", "{}", opened.reason);
+    for percent in [10, 30] {
+        let (charges, orders) = at_step(&looks, released, percent);
+        println!("at {percent} %: {charges} of {orders} orders reached payment");
+        assert!(charges <= orders * percent as f64 / 100.0 + SLACK, "{charges} of {orders} at {percent} %");
+    }
+
+    let during = |answer: &Answer| answer.intended >= slowed && answer.intended < released;
+    for kind in [Kind::ReadOrder, Kind::ProductPage] {
+        let all = || answers.iter().filter(|answer| answer.request.kind == kind);
+        let failed = all().filter(|answer| answer.outcome != Outcome::Status(200)).count();
+        // One in a hundred is what a busy machine may cost.
+        assert!(failed * 100 <= all().count(), "{failed} of {} times {kind} failed", all().count());
+        let before = p99(all().filter(|answer| answer.intended < slowed));
+        let meanwhile = p99(all().filter(|answer| during(answer)));
+        println!("{kind}: p99 {before:?} before, {meanwhile:?} while the provider was slow");
+    }
+    let orders = || answers.iter().filter(|answer| answer.request.kind == Kind::PlaceOrder);
+    for answer in orders() {
+        let honest = matches!(answer.outcome, Outcome::Status(201 | 202 | 503));
+        assert!(honest, "an order due at {:?} was answered {}", answer.intended, answer.outcome);
+    }
+    let confirmed = orders().filter(|answer| answer.outcome == Outcome::Status(201)).count();
+    println!(
+        "in flight to payment: {in_flight} of {cap}; {confirmed} of {} orders confirmed at once",
+        orders().count()
+    );
+}
+
+/// Makes the provider slow and well again, and watches until order's breaker has closed: the looks, and when it began
+/// and ended.
+async fn watch(system: &System) -> (Vec<Look>, Duration, Duration) {
+    let start = Instant::now();
+    let (mut looks, mut slowed, mut released) = (Vec::new(), None, None);
+    loop {
+        let now = start.elapsed();
+        if slowed.is_none() && now >= HEALTHY {
+            system.provider_behaves(&json!({"latency_ms": 2_000})).await;
+            slowed = Some(now);
+        }
+        if released.is_none() && now >= HEALTHY + SLOW {
+            system.provider_behaves(&json!({"latency_ms": 0})).await;
+            released = Some(now);
+        }
+        looks.push(look(system, start).await);
+        if let (Some(slowed), Some(released)) = (slowed, released)
+            && looks.last().is_some_and(|look| look.state == "closed")
+        {
+            return (looks, slowed, released);
+        }
+        assert!(now < Duration::from_secs(80), "the breaker did not close again");
+        sleep(LOOK).await;
+    }
+}
+
+async fn look(system: &System, start: Instant) -> Look {
+    let state = system.state(Service::Order).await;
+    let payment = &state["state"]["downstream"]["payment"];
+    let requests = async |service, labels: &[&str]| system.metric_of(service, "http_requests_total", labels).await;
+    let orders = requests(Service::Order, &["route=\"/v1/orders\"", "method=\"POST\""]).await;
+    let charges = requests(Service::Payment, &["route=\"/v1/payments/{attempt_id}\"", "method=\"PUT\""]).await;
+    Look {
+        at: start.elapsed(),
+        in_flight: payment["bulkhead"]["in_flight"].as_u64().unwrap(),
+        state: payment["breaker"]["state"].as_str().unwrap().to_owned(),
+        reason: payment["breaker"]["reason"].clone(),
+        percent: payment["breaker"]["ramp"]["percent"].as_u64(),
+        orders,
+        charges,
+    }
+}
+
+/// How many orders arrived, and how many of them reached payment, while the ramp stood at `percent`.
+fn at_step(looks: &[Look], released: Duration, percent: u64) -> (f64, f64) {
+    let step: Vec<&Look> = looks.iter().filter(|l| l.at > released && l.percent == Some(percent)).collect();
+    let (Some(first), Some(last)) = (step.first(), step.last()) else {
+        panic!("the ramp was never seen at {percent} %");
+    };
+    (last.charges - first.charges, last.orders - first.orders)
+}
+
+fn p99<'a>(answers: impl Iterator<Item = &'a Answer>) -> Option<Duration> {
+    let mut latencies: Vec<Duration> = answers.map(Answer::latency).collect();
+    latencies.sort_unstable();
+    latencies.get(latencies.len() * 99 / 100).copied()
+}
