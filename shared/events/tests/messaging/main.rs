@@ -12,4 +12,5 @@ mod inbox;
 mod lease;
 mod outbox;
 mod relay;
+mod retry;
 mod world;
