@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = wiring.rules.handle.clone();
     let at_start = &wiring.rules.rules.database;
+    let messaging = &wiring.rules.rules.messaging;
+    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
     let limits = DatabaseConfig {
         url: config.database_url,
         connections: at_start.connections(),
@@ -55,7 +57,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     lifecycle.spawn_background("relay", |stop| relay.run(stop));
 
     let orders = events::Orders { database: database.clone(), outbox: outbox.clone() };
-    let orders = Consumer::new(config.kafka.clone(), events::GROUP, &[ORDERS], orders, ConsumerConfig::default());
+    let orders = Consumer::new(config.kafka.clone(), events::GROUP, &[ORDERS], orders, consuming.clone());
     lifecycle.spawn_background("orders consumer", |stop| async move {
         if let Err(error) = orders.run(stop).await {
             tracing::error!(%error, "the consumer of orders cannot run");
@@ -67,7 +69,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         events::COMPENSATION_GROUP,
         &COMPENSATE,
         |tier| events::Compensations { tier, ..compensations.clone() },
-        ConsumerConfig::default(),
+        consuming,
     );
     lifecycle.spawn_background("compensations consumer", |stop| async move {
         if let Err(error) = compensations.run(stop).await {

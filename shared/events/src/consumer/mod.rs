@@ -77,6 +77,14 @@ impl Default for ConsumerConfig {
     }
 }
 
+impl ConsumerConfig {
+    /// The defaults, with these bounds of what is handled at once.
+    #[must_use]
+    pub fn in_flight(max: NonZeroUsize, max_per_partition: NonZeroUsize) -> Self {
+        Self { max_in_flight: max, max_in_flight_per_partition: max_per_partition, ..Self::default() }
+    }
+}
+
 /// One member of a consumer group.
 #[derive(Debug)]
 pub struct Consumer<H> {

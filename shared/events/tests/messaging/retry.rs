@@ -1,6 +1,9 @@
 //! A queue with retry tiers: hops from one to the next, and what becomes of a message in the end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use chrono::{DateTime, Utc};
 use contracts::{
@@ -22,13 +25,16 @@ const QUEUE: Queue = COMPENSATE;
 const DELAYS: [Duration; 4] =
     [Duration::from_millis(300), Duration::from_millis(900), Duration::from_millis(50), Duration::from_millis(50)];
 
+/// The tier, the message and when it was handled.
+type Tried = (usize, Event, DateTime<Utc>);
+
 /// Notes the tier, the id and the time of each try, and puts the message off as long as it can.
 #[derive(Clone)]
 struct Patient {
     tier: usize,
     pool: PgPool,
     outbox: Outbox,
-    tries: Arc<std::sync::Mutex<Vec<(usize, Event, DateTime<Utc>)>>>,
+    tries: Arc<Mutex<Vec<Tried>>>,
 }
 
 impl Handler for Patient {

@@ -79,6 +79,11 @@ fn storage(rules: &Rules, report: &mut Report) {
             messaging.relay_poll
         ),
     );
+    report.require(
+        messaging.max_in_flight_per_partition <= messaging.max_in_flight,
+        "messaging.max_in_flight_per_partition",
+        format!("above messaging.max_in_flight ({})", messaging.max_in_flight),
+    );
     report.require(rules.version >= 0, "version", "must not be negative");
 }
 
@@ -112,6 +117,16 @@ mod tests {
     #[test]
     fn the_defaults_are_valid() {
         assert_eq!(violations(&Rules::default()), []);
+    }
+
+    #[test]
+    fn a_partition_may_not_have_more_in_flight_than_its_consumer() {
+        let (path, reason) = only("[messaging]\nmax_in_flight = 2");
+        assert_eq!(
+            (path.as_str(), reason.as_str()),
+            ("messaging.max_in_flight_per_partition", "above messaging.max_in_flight (2)")
+        );
+        assert!(Rules::from_toml("[messaging]\nmax_in_flight = 4").is_ok());
     }
 
     #[test]
