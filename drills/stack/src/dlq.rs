@@ -28,14 +28,14 @@ pub async fn run(checkout: &Checkout, wanted: &Dlq) -> Result<()> {
         Dlq::Replay { topic, id, all: _, port_base } => {
             let which = id.clone().map_or(Selection::All, Selection::Event);
             let replayed = dlq::replay(&kafka(checkout, *port_base)?, topic.as_deref(), &which).await?;
-            for letter in &replayed.sent {
+            for letter in &replayed.letters {
                 let (event, origin) = (event(letter), letter.origin_topic.as_deref().unwrap_or("-"));
                 say!("{}[{}]@{} {event} → {origin}", letter.topic, letter.partition, letter.offset);
             }
             if replayed.without_origin > 0 {
                 say!("{} do not say where they came from, and stay", replayed.without_origin);
             }
-            say!("{} dead letters were sent again", replayed.sent.len());
+            say!("{} messages were sent again, of {} dead letters", replayed.messages, replayed.letters.len());
         }
     }
     Ok(())

@@ -6,7 +6,8 @@
 //! Rule: a letter goes back to the topic that it came from as it was, key, bytes and headers, without what was added
 //! when it died. That it went is written down behind it in the dead-letter topic itself, as a record that names its
 //! partition and offset: offsets of a group could only say "up to here", and not "this one". A crash between the two
-//! sends a letter once more, which the inbox makes harmless. One that dies again is a new letter.
+//! sends a letter once more, which the inbox makes harmless. One that dies again is a new letter. What several groups
+//! gave up is sent once, since all of them will see it.
 //!
 //! Not for a topic with more letters than fit in memory without their bytes.
 //!
@@ -85,7 +86,10 @@ pub enum Selection {
 /// What sending again came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Replayed {
-    pub sent: Vec<DeadLetter>,
+    /// The letters that are done with.
+    pub letters: Vec<DeadLetter>,
+    /// The messages that were sent for them: fewer, where several groups gave up the same one.
+    pub messages: usize,
     /// Letters that do not say where they came from.
     pub without_origin: usize,
 }
@@ -109,7 +113,7 @@ pub async fn replay(kafka: &KafkaConfig, topic: Option<&str>, which: &Selection)
         if wanted.is_empty() {
             continue;
         }
-        let mut wanted = wanted.into_iter().peekable();
+        let (mut wanted, mut gone) = (wanted.into_iter().peekable(), HashSet::new());
         // Their bytes are read only now, so that never more than a few of them are in memory.
         let mut messages = read(kafka, &topic);
         while let (Some(next), Some(message)) = (wanted.peek(), messages.recv().await.transpose()?) {
@@ -121,9 +125,12 @@ pub async fn replay(kafka: &KafkaConfig, topic: Option<&str>, which: &Selection)
                 replayed.without_origin += 1;
                 continue;
             };
-            let mut record = FutureRecord::<[u8], [u8]>::to(origin).headers(original_headers(&message));
-            (record.key, record.payload) = (message.key(), message.payload());
-            producer.send(record, REQUEST_TIMEOUT).await.map_err(|(error, _)| error)?;
+            if gone.insert((letter.origin_partition, letter.origin_offset, origin.clone())) {
+                let mut record = FutureRecord::<[u8], [u8]>::to(origin).headers(original_headers(&message));
+                (record.key, record.payload) = (message.key(), message.payload());
+                producer.send(record, REQUEST_TIMEOUT).await.map_err(|(error, _)| error)?;
+                replayed.messages += 1;
+            }
             let (partition, offset) = (letter.partition.to_string(), letter.offset.to_string());
             let headers = OwnedHeaders::new_with_capacity(2)
                 .insert(Header { key: REPLAYED_PARTITION, value: Some(&partition) })
@@ -132,7 +139,7 @@ pub async fn replay(kafka: &KafkaConfig, topic: Option<&str>, which: &Selection)
             note.key = message.key();
             producer.send(note, REQUEST_TIMEOUT).await.map_err(|(error, _)| error)?;
             tracing::info!(topic = letter.topic, offset = letter.offset, origin, "a dead letter was sent again");
-            replayed.sent.push(DeadLetter { replayed: true, ..letter });
+            replayed.letters.push(DeadLetter { replayed: true, ..letter });
         }
     }
     broker::drop_within(producer, REQUEST_TIMEOUT, |_| {}).await;

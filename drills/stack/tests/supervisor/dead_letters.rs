@@ -80,10 +80,13 @@ async fn poisoned_messages_are_listed_and_sent_again_once() {
     said.says(&format!("unwilling refused: order.teleported {id}: not for me")).says("2 of them not sent again");
 
     // One by its event, then all that are left; each dies again, as a new letter.
-    checkout.run(&["dlq", "replay", "--id", id]).succeeded().says("1 dead letters were sent again");
+    checkout.run(&["dlq", "replay", "--id", id]).succeeded().says("1 messages were sent again, of 1 dead");
     letters(&checkout, 3).await;
     assert_eq!(handler.0.load(Ordering::SeqCst), 2);
-    checkout.run(&["dlq", "replay", "--all", "--topic", "orders.dlq"]).succeeded().says("2 dead letters were sent");
+    checkout
+        .run(&["dlq", "replay", "--all", "--topic", "orders.dlq"])
+        .succeeded()
+        .says("2 messages were sent again, of 2 dead");
     let after = letters(&checkout, 5).await;
     let replayed: Vec<_> = after.iter().filter_map(|letter| letter["replayed"].as_bool()).collect();
     assert_eq!(replayed, [true, true, true, false, false]);

@@ -1,17 +1,21 @@
 //! Dead letters, looked at and sent again.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use contracts::{Event, OrderId};
 use events::{
-    HandleError, Handler, Outcome,
+    Consumer, ConsumerConfig, HandleError, Handler, Outcome,
     dlq::{self, DeadLetter, Selection},
 };
 use rdkafka::{Message, message::Headers};
 use testkit::eventually;
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{GROUP, Recording, TRACEPARENT, World, event, version};
 
@@ -36,7 +40,7 @@ async fn listed(world: &World) -> Vec<DeadLetter> {
 }
 
 async fn replay(world: &World, which: Selection) -> Vec<DeadLetter> {
-    dlq::replay(&world.broker.config, Some("orders"), &which).await.unwrap().sent
+    dlq::replay(&world.broker.config, Some("orders"), &which).await.unwrap().letters
 }
 
 #[tokio::test]
@@ -99,6 +103,39 @@ async fn dead_letters_are_listed_with_their_reasons_and_take_effect_when_they_ar
     world.applied_are(&[10, 2, 1, 11]).await;
     consumer.stop().await;
     relay.stop().await;
+}
+
+#[tokio::test]
+async fn what_several_groups_gave_up_is_sent_once_for_all_of_them() {
+    let world = World::new(1).await;
+    let other = Consumer::new(
+        world.broker.config.clone(),
+        "another group",
+        &[world.topic],
+        Broken { mended: Arc::default(), inner: Recording(world.pool.clone()) },
+        ConsumerConfig::default(),
+    );
+    let stop = CancellationToken::new();
+    let other = tokio::spawn(other.run(stop.clone()));
+    let consumer = world.consumer(Broken { mended: Arc::default(), inner: Recording(world.pool.clone()) });
+    world.produce_event(0, &event(OrderId::generate(), 1)).await;
+    let open = async |count: usize| {
+        eventually("both gave it up", async || {
+            let letters = listed(&world).await.into_iter().filter(|letter| !letter.replayed).collect::<Vec<_>>();
+            (letters.len() == count).then_some(letters)
+        })
+        .await
+    };
+    let groups: BTreeSet<_> = open(2).await.into_iter().map(|letter| letter.group.unwrap()).collect();
+    assert_eq!(groups, BTreeSet::from(["another group".to_owned(), GROUP.to_owned()]));
+    let replayed = dlq::replay(&world.broker.config, None, &Selection::All).await.unwrap();
+    assert_eq!((replayed.messages, replayed.letters.len(), replayed.without_origin), (1, 2, 0));
+    // Each gives it up once more, and not twice.
+    open(2).await;
+    assert_eq!(listed(&world).await.len(), 4);
+    stop.cancel();
+    other.await.unwrap().unwrap();
+    consumer.stop().await;
 }
 
 #[tokio::test]
