@@ -145,16 +145,21 @@ pub async fn unlist(conn: &mut PgConnection, order: OrderId) -> Result<(), Error
     Ok(())
 }
 
-/// What is open, and the `limit` oldest rows of the manual list.
+/// What is open, and the `limit` oldest rows of the manual list. An order that died while it was being listed does not
+/// count either.
 pub async fn backlog(pool: &PgPool, limit: i64) -> Result<Backlog, Error> {
     let (waiting, manual): (i64, i64) = sqlx::query_as(
         "select (select count(*) from compensations where state = 'waiting'),
-                (select count(*) from manual_compensations)",
+                (select count(*) from manual_compensations m
+                  where not exists (select from redemptions r
+                                     where r.order_id = m.order_id and r.state in ('released', 'returned')))",
     )
     .fetch_one(pool)
     .await?;
     let oldest = sqlx::query_as(
-        "select order_id, code, user_id, subtotal_minor, currency, reason, created_at from manual_compensations
+        "select order_id, code, user_id, subtotal_minor, currency, reason, created_at from manual_compensations m
+          where not exists (select from redemptions r
+                             where r.order_id = m.order_id and r.state in ('released', 'returned'))
           order by created_at, order_id limit $1",
     )
     .bind(limit)
