@@ -63,6 +63,9 @@ pub enum Command {
     /// Look after rules files.
     #[command(subcommand)]
     Rules(Rules),
+    /// Look after dead letters: messages that a consumer could not use.
+    #[command(subcommand)]
+    Dlq(Dlq),
     /// Format, lints and all tests, on a private PostgreSQL and Redis.
     Test {
         /// Leave out the end-to-end test and real Kafka.
@@ -85,6 +88,33 @@ pub enum Command {
 pub enum Rules {
     /// Say everything that is wrong with a rules file. Exit code 0: it is valid, 1: it is not.
     Check { file: PathBuf },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Dlq {
+    /// List them, with who gave each up and why. Exit code 0, whether or not there are any.
+    List {
+        /// Only those of one topic, for example `orders` or `orders.dlq`.
+        #[arg(long, value_name = "T")]
+        topic: Option<String>,
+        #[arg(long)]
+        json: bool,
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+    },
+    /// Send them to the topics that they came from, as they were. What was sent is remembered.
+    Replay {
+        #[arg(long, value_name = "T")]
+        topic: Option<String>,
+        /// Those of one event, whether or not they were sent before.
+        #[arg(long, value_name = "EVENT_ID", required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// All that were not sent before.
+        #[arg(long)]
+        all: bool,
+        #[arg(long, value_name = "N", value_parser = port_base)]
+        port_base: Option<u16>,
+    },
 }
 
 #[derive(Debug, Clone, Args)]
@@ -260,6 +290,13 @@ mod tests {
         for bad in ["order", "order=0", "order=11", "mail=1", "order=x"] {
             assert!(Cli::try_parse_from(["dev", "up", "--replicas", bad]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_replay_names_an_event_or_all_and_not_both() {
+        let parse = |args: &[&str]| Cli::try_parse_from(["dev", "dlq", "replay"].iter().chain(args));
+        assert!(parse(&["--all", "--topic", "orders"]).is_ok() && parse(&["--id", "x"]).is_ok());
+        assert!(parse(&[]).is_err() && parse(&["--all", "--id", "x"]).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod account;
 mod args;
 mod control;
 mod detach;
+mod dlq;
 mod down;
 mod identity;
 mod kafka;
@@ -86,6 +87,7 @@ async fn run(command: Command) -> Result<ExitCode> {
             logs::run(&checkout, port_base, service.as_ref(), lines, follow).await?;
         }
         Command::Token(_) | Command::Rules(_) => {}
+        Command::Dlq(wanted) => dlq::run(&checkout, &wanted).await?,
         Command::Restart { name, kill, port_base } => restart(&checkout, port_base, &name, kill).await?,
         Command::Test { .. } => bail!("the tests are run by the script: ./dev test"),
         Command::WithStores { dir, command } => return with_stores::run(&checkout, &dir, &command).await,

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::events::{Consumer, ConsumerConfig};
+use ::events::{Consumer, ConsumerConfig, Relay, RelayConfig};
 use anyhow::Context;
 use chassis::{App, Lifecycle, Wiring};
-use contracts::topic::ORDERS;
-use durable::{Database, database::DatabaseConfig, inbox};
+use contracts::topic::{COMPENSATE, ORDERS};
+use durable::{Database, database::DatabaseConfig, inbox, outbox::Outbox};
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use utoipa::OpenApi;
@@ -14,6 +14,7 @@ use utoipa::OpenApi;
 use crate::{
     Config, events, http,
     http::{Api, openapi::Document},
+    jobs::Backlog,
     seed,
 };
 
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = wiring.rules.handle.clone();
     let at_start = &wiring.rules.rules.database;
+    let messaging = &wiring.rules.rules.messaging;
+    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
     let limits = DatabaseConfig {
         url: config.database_url,
         connections: at_start.connections(),
@@ -40,13 +43,41 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         tracing::info!(added, "seeded");
     }
 
-    let handler = events::Orders { database: database.clone() };
-    let consumer = Consumer::new(config.kafka, events::GROUP, &[ORDERS], handler, ConsumerConfig::default());
+    let outbox = Outbox::new(database.pool().clone());
+    let in_force = rules.clone();
+    let relay = Relay::live(outbox.clone(), config.kafka.clone(), move || {
+        let messaging = &in_force.current().messaging;
+        RelayConfig {
+            poll_interval: messaging.relay_poll,
+            lease_ttl: messaging.relay_lease,
+            retention: messaging.outbox_retention,
+            ..RelayConfig::default()
+        }
+    });
+    lifecycle.spawn_background("relay", |stop| relay.run(stop));
+
+    let orders = events::Orders { database: database.clone(), outbox: outbox.clone() };
+    let orders = Consumer::new(config.kafka.clone(), events::GROUP, &[ORDERS], orders, consuming.clone());
     lifecycle.spawn_background("orders consumer", |stop| async move {
-        if let Err(error) = consumer.run(stop).await {
+        if let Err(error) = orders.run(stop).await {
             tracing::error!(%error, "the consumer of orders cannot run");
         }
     });
+    let compensations = events::Compensations { database: database.clone(), outbox, rules: rules.clone(), tier: 0 };
+    let compensations = Consumer::of_queue(
+        config.kafka,
+        events::COMPENSATION_GROUP,
+        &COMPENSATE,
+        |tier| events::Compensations { tier, ..compensations.clone() },
+        consuming,
+    );
+    lifecycle.spawn_background("compensations consumer", |stop| async move {
+        if let Err(error) = compensations.run(stop).await {
+            tracing::error!(%error, "the consumer of compensations cannot run");
+        }
+    });
+    let backlog = Backlog::default();
+    lifecycle.spawn_background("compensation backlog", |stop| backlog.clone().keep_measured(database.clone(), stop));
     lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
     let retention = move || rules.current().messaging.inbox_retention;
     lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
@@ -61,7 +92,10 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }),
         state: Arc::new(move || {
             let (connections, idle) = state.connections();
-            json!({"database": {"connections": connections, "idle": idle}})
+            json!({
+                "database": {"connections": connections, "idle": idle},
+                "compensations": backlog.shown(),
+            })
         }),
         close: Box::pin(async move { close.close().await }),
     })

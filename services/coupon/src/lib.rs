@@ -1,8 +1,8 @@
 //! Coupon owns coupons and their redemptions, and alone decides whether an order gets a discount.
 //!
 //! Reading order: [`domain`] (what a coupon is worth, and what a redemption may become) · [`workflow`] (one
-//! transaction for each decision) · [`store`] (its SQL) · [`http`] · [`events`] (orders that were confirmed or died)
-//! · [`app`], where all of it is put together.
+//! transaction for each decision) · [`store`] (its SQL) · [`http`] · [`events`] (orders that were confirmed or died,
+//! and discounts still to be honoured) · [`jobs`] · [`app`], where all of it is put together.
 
 pub mod app;
 pub mod config;
@@ -10,6 +10,7 @@ pub mod domain;
 pub mod error;
 pub mod events;
 pub mod http;
+pub mod jobs;
 pub mod seed;
 pub mod store;
 pub mod workflow;

@@ -32,6 +32,8 @@ type Rule = fn(&rules::Downstreams) -> &rules::Downstream;
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = &wiring.rules.handle;
     let at_start = &wiring.rules.rules.database;
+    let messaging = &wiring.rules.rules.messaging;
+    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
     let limits = DatabaseConfig {
         url: config.database_url,
         connections: at_start.connections(),
@@ -80,8 +82,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }
     });
     lifecycle.spawn_background("relay", |stop| relay.run(stop));
-    let consumer =
-        Consumer::new(config.kafka, GROUP, &[PAYMENTS], Payments(workflow.clone()), ConsumerConfig::default());
+    let consumer = Consumer::new(config.kafka, GROUP, &[PAYMENTS], Payments(workflow.clone()), consuming);
     lifecycle.spawn_background("payments", |stop| async move {
         if let Err(error) = consumer.run(stop).await {
             tracing::error!(%error, "the consumer cannot run");

@@ -32,6 +32,8 @@ const CACHE_SCHEMA: u32 = 1;
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = wiring.rules.handle.clone();
     let at_start = &wiring.rules.rules.database;
+    let messaging = &wiring.rules.rules.messaging;
+    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
     let limits = DatabaseConfig {
         url: config.database_url,
         connections: at_start.connections(),
@@ -44,7 +46,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
 
     let handler = events::Orders { database: database.clone() };
-    let consumer = Consumer::new(config.kafka, events::GROUP, &[ORDERS], handler, ConsumerConfig::default());
+    let consumer = Consumer::new(config.kafka, events::GROUP, &[ORDERS], handler, consuming);
     lifecycle.spawn_background("orders consumer", |stop| async move {
         if let Err(error) = consumer.run(stop).await {
             tracing::error!(%error, "the consumer of orders cannot run");

@@ -7,5 +7,6 @@ pub mod lease;
 pub mod migrations;
 pub mod outbox;
 pub mod pruning;
+pub mod retry;
 
 pub use database::{Database, StorageError, Tx, within};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use rdkafka::{ClientConfig, ClientContext, config::RDKafkaLogLevel, error::KafkaError, producer::FutureProducer};
+use rdkafka::{
+    ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
+    producer::FutureProducer,
+};
 
 /// Wiring of one process to one Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,3 +78,5 @@ impl ClientContext for Quiet {
         tracing::debug!(%error, reason, "librdkafka");
     }
 }
+
+impl ConsumerContext for Quiet {}

@@ -1,12 +1,14 @@
 //! Events between services, over Kafka. This crate alone knows rdkafka.
 //!
 //! Reading order: [`config`], [`relay`] (outbox to Kafka), [`consumer`] (Kafka to a handler) with [`dead_letter`],
-//! [`broker`] (which broker is this, and has it our topics), and [`embedded`] for development without a broker.
+//! [`dlq`] (looking after dead letters), [`broker`] (which broker is this, and has it our topics), and [`embedded`] for
+//! development without a broker.
 
 pub mod broker;
 pub mod config;
 pub mod consumer;
 pub mod dead_letter;
+pub mod dlq;
 pub mod embedded;
 mod header;
 pub mod relay;

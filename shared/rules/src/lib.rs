@@ -18,9 +18,10 @@ mod validate;
 pub use document::{Invalid, RulesError};
 pub use handle::{InForce, RulesHandle};
 pub use schema::{
-    AdmissionLevel, AvailabilityLevel, Cache, Chain, CouponLevel, Criticality, Database, Degrade, Downstream,
-    Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Levels, Messaging, Network, PaymentLevel, Quota,
-    QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services, feature, service_of,
+    AdmissionLevel, AvailabilityLevel, Cache, Chain, Compensate, CouponLevel, Criticality, Database, Degrade,
+    Downstream, Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Levels, Messaging, Network,
+    PaymentLevel, Quota, QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services,
+    feature, service_of,
 };
 
 /// Where the rules in force came from.

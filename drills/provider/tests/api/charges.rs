@@ -1,12 +1,13 @@
 use std::{collections::HashSet, time::Duration};
 
 use contracts::provider::ChargeState;
+use testkit::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::setup::{body, eventually, problem, setup, setup_with};
+use crate::setup::{body, problem, setup, setup_with};
 
 #[tokio::test]
 async fn an_approved_and_a_declined_charge_are_both_answered_with_200_and_stand_in_the_ledger() {

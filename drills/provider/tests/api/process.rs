@@ -8,12 +8,13 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use testkit::eventually;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::setup::{Api, body, eventually, new_ledger, setup};
+use crate::setup::{Api, body, new_ledger, setup};
 
 /// Killed when it goes out of scope, so that a test that fails leaves no process behind.
 struct Process(Child);

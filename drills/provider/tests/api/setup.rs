@@ -44,19 +44,6 @@ pub fn body(method: &str) -> Value {
     json!({"amount_minor": 1_000, "currency": "USD", "payment_method": method, "reference": "order-1"})
 }
 
-/// Polls until `probe` gives something, for ten seconds at most.
-pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
-    let found = tokio::time::timeout(Duration::from_secs(10), async {
-        loop {
-            if let Some(found) = probe().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    found.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
-
 pub async fn problem(response: Response, status: u16, slug: &str) -> Problem {
     assert_eq!(response.status(), status);
     assert_eq!(response.headers()["content-type"], "application/problem+json");

@@ -8,8 +8,9 @@ use chrono::Utc;
 use contracts::provider::{Webhook, WebhookKind};
 use provider::{WebhookTarget, sign};
 use serde_json::json;
+use testkit::eventually;
 
-use crate::setup::{Setup, eventually, setup_with};
+use crate::setup::{Setup, setup_with};
 
 /// The signature header and the body.
 type Received = (String, Vec<u8>);

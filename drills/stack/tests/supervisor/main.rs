@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 mod checkout;
+mod dead_letters;
 mod half_dead;
 mod life;
 mod refusals;

@@ -1,5 +1,6 @@
 //! SQL, a file a table. Functions take the caller's transaction; none of them begins or ends one.
 
+pub mod compensations;
 pub mod coupons;
 pub mod redemptions;
 

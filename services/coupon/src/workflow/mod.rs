@@ -1,8 +1,10 @@
 //! One transaction for each decision: load, decide, save.
 
+mod compensate;
 mod redeem;
 mod settle;
 
+pub use compensate::{Compensated, Try, compensate};
 pub use redeem::{Redeemed, redeem};
 pub use settle::{settle, settle_once};
 

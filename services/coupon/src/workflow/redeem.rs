@@ -7,8 +7,9 @@ use contracts::{
     Money, OrderId,
     coupon::{RedeemCoupon, Redemption, RedemptionState},
 };
-use durable::{Database, Tx};
+use durable::Database;
 use resilience::Deadline;
+use sqlx::PgConnection;
 
 use super::shown;
 use crate::{
@@ -58,19 +59,23 @@ pub async fn redeem(
 }
 
 /// `None`: the order has a row already.
-async fn hold(tx: &mut Tx, order: OrderId, wanted: &RedeemCoupon) -> Result<Option<Record>, Error> {
+pub(super) async fn hold(
+    conn: &mut PgConnection,
+    order: OrderId,
+    wanted: &RedeemCoupon,
+) -> Result<Option<Record>, Error> {
     let code = &wanted.code;
-    let (coupon, now) = coupons::find(tx, code).await?.ok_or_else(|| Error::UnknownCode(code.clone()))?;
+    let (coupon, now) = coupons::find(conn, code).await?.ok_or_else(|| Error::UnknownCode(code.clone()))?;
     let discount_minor = discount(&coupon, Money::new(wanted.subtotal_minor, wanted.currency), now)
         .map_err(|reason| Error::NoDiscount { code: code.clone(), reason })?;
     let record = Record { state: RedemptionState::Held, content: Some(wanted.clone()), discount_minor };
-    if !redemptions::insert(tx, order, &record).await? {
+    if !redemptions::insert(conn, order, &record).await? {
         return Ok(None);
     }
-    if !coupons::take(tx, code).await? {
+    if !coupons::take(conn, code).await? {
         return Err(Error::Exhausted(code.clone()));
     }
-    if coupons::overdrawn(tx, code, wanted.user_id).await? {
+    if coupons::overdrawn(conn, code, wanted.user_id).await? {
         return Err(Error::AlreadyUsed(code.clone()));
     }
     Ok(Some(record))

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
 
+mod compensations;
 mod concurrency;
 mod guards;
 mod orders;

@@ -10,10 +10,9 @@ use contracts::{
 };
 use coupon::events::Orders;
 use durable::outbox::{self, Outbox};
-use events::{HandleError, Handler, Outcome, Relay, RelayConfig};
+use events::{HandleError, Handler, Outcome};
 use serde_json::json;
 use testkit::{eventually, kafka};
-use tokio_util::sync::CancellationToken;
 
 use crate::till::{Till, redeemed, refused};
 
@@ -28,6 +27,10 @@ fn confirmed(order_id: OrderId, code: Option<&str>) -> OrderConfirmed {
     }
 }
 
+fn handler(till: &Till) -> Orders {
+    Orders { database: till.database.clone(), outbox: Outbox::new(till.database.pool().clone()) }
+}
+
 fn event(data: &impl EventData) -> Event {
     Event::new(data, 1, None, Utc::now()).unwrap()
 }
@@ -39,7 +42,7 @@ async fn state(till: &Till, order: OrderId) -> RedemptionState {
 #[tokio::test]
 async fn a_confirmation_commits_and_a_cancellation_gives_back_each_once() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let order = till.hold("WELCOME10").await;
     let paid = event(&confirmed(order, Some("WELCOME10")));
     assert_eq!(orders.handle(&paid).await.unwrap(), Outcome::Applied);
@@ -56,7 +59,7 @@ async fn a_confirmation_commits_and_a_cancellation_gives_back_each_once() {
 #[tokio::test]
 async fn a_confirmation_that_comes_after_the_cancellation_redeems_nothing() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let order = till.hold("WELCOME10").await;
     let cancelled = OrderCancelled { order_id: order, reason: StatusReason::UserCancelled };
     assert_eq!(orders.handle(&event(&cancelled)).await.unwrap(), Outcome::Applied);
@@ -68,7 +71,7 @@ async fn a_confirmation_that_comes_after_the_cancellation_redeems_nothing() {
 #[tokio::test]
 async fn a_confirmation_whose_coupon_was_never_redeemed_here_is_no_error_and_leaves_the_way_open() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let order = OrderId::generate();
     let pending = event(&confirmed(order, Some("WELCOME10")));
     assert_eq!(orders.handle(&pending).await.unwrap(), Outcome::Applied);
@@ -80,7 +83,7 @@ async fn a_confirmation_whose_coupon_was_never_redeemed_here_is_no_error_and_lea
 #[tokio::test]
 async fn the_rejection_of_an_order_never_seen_refuses_its_redemption_from_then_on() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let order = OrderId::generate();
     let rejected = OrderRejected { order_id: order, reason: StatusReason::PaymentDeclined };
     assert_eq!(orders.handle(&event(&rejected)).await.unwrap(), Outcome::Applied);
@@ -91,7 +94,7 @@ async fn the_rejection_of_an_order_never_seen_refuses_its_redemption_from_then_o
 #[tokio::test]
 async fn orders_without_a_coupon_and_events_of_other_kinds_mean_nothing_here() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let order_id = OrderId::generate();
     let unknown = PaymentUnknown { order_id, attempt_id: AttemptId::generate() };
     assert_eq!(orders.handle(&event(&unknown)).await.unwrap(), Outcome::Ignored);
@@ -101,7 +104,7 @@ async fn orders_without_a_coupon_and_events_of_other_kinds_mean_nothing_here() {
 #[tokio::test]
 async fn an_event_that_cannot_be_read_is_refused_for_good_and_a_database_that_is_gone_is_waited_for() {
     let till = Till::open().await;
-    let orders = Orders { database: till.database.clone() };
+    let orders = handler(&till);
     let mut garbled = event(&OrderRejected { order_id: OrderId::generate(), reason: StatusReason::Expired });
     garbled.data = json!({"order_id": 7});
     assert!(matches!(orders.handle(&garbled).await, Err(HandleError::Refused(_))));
@@ -116,10 +119,7 @@ async fn orders_on_the_topic_settle_their_redemptions() {
     let till = Till::open_with(broker.config.clone()).await;
     let (paid, dead) = (till.hold("WELCOME10").await, till.hold("FIVEOFF").await);
 
-    // Published through an outbox, as order does.
-    let stop = CancellationToken::new();
-    let relay = Relay::new(Outbox::new(till.database.pool().clone()), broker.config.clone(), RelayConfig::default());
-    let relaying = tokio::spawn(relay.run(stop.clone()));
+    // Published through the outbox that is at hand; order has one like it.
     let rejected = OrderRejected { order_id: dead, reason: StatusReason::PaymentDeclined };
     let mut conn = till.database.pool().acquire().await.unwrap();
     for event in [event(&confirmed(paid, Some("WELCOME10"))), event(&rejected)] {
@@ -132,7 +132,5 @@ async fn orders_on_the_topic_settle_their_redemptions() {
         (states == (RedemptionState::Committed, RedemptionState::Released)).then_some(())
     })
     .await;
-    stop.cancel();
-    relaying.await.unwrap();
     till.app.running.stop().await;
 }

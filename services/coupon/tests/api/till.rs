@@ -28,9 +28,13 @@ impl Till {
     }
 
     pub async fn open_with(kafka: KafkaConfig) -> Self {
+        Self::open_ruled(kafka, patient()).await
+    }
+
+    pub async fn open_ruled(kafka: KafkaConfig, rules: Rules) -> Self {
         let database = TestDatabase::create().await;
         let config = Config { database_url: database.url(), kafka };
-        let app = TestApp::start(Service::Coupon, patient(), |wiring, lifecycle| app::build(config, wiring, lifecycle));
+        let app = TestApp::start(Service::Coupon, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle));
         Self { app: app.await, database: database.connect().await, _database: database }
     }
 
@@ -104,7 +108,7 @@ impl Till {
 }
 
 /// The defaults, but with time for a test machine that is busy without being broken.
-fn patient() -> Rules {
+pub fn patient() -> Rules {
     let mut rules = Rules::default();
     rules.database.acquire_timeout = Duration::from_secs(10);
     rules.database.lock_timeout = Duration::from_secs(10);

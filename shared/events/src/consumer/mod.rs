@@ -1,24 +1,28 @@
-//! The consumer: from Kafka to a handler, at least once, one message at a time per partition.
+//! The consumer: from Kafka to a handler, at least once, one message at a time per key.
 //!
 //! Problem: a message must not be lost between its arrival and its effect, one message that cannot be used must not
-//! stop those behind it, and trouble with one partition must not stop the others.
+//! stop those behind it, and trouble with one key or partition must not stop the others.
 //!
-//! Rule: the offset is stored after the handler has committed, never before, so that it is always the end of a prefix
-//! that took effect; the client commits stored offsets in the background. What may succeed later is tried again in
-//! place for ever; what never can goes to the dead-letter topic, and only once it is there is its offset stored. Each
-//! partition has a worker; the polling loop never waits for one, and pauses a partition whose worker lags behind.
+//! Rule: an offset is stored after the handler has committed, never before, and only as the end of a contiguous prefix
+//! that took effect, whatever the order in which messages end; the client commits stored offsets in the background.
+//! What may succeed later is tried again in place for ever; what never can goes to the dead-letter topic, and only then
+//! counts as done. An event that is not due (`notbefore`) holds up its partition until it is. Each partition has a
+//! worker; the polling loop never waits for one, and pauses a partition whose worker lags behind.
 //!
 //! Not for handlers without an inbox: rebalances, crashes and replays deliver twice.
 //!
-//! When copying: `session.timeout.ms` is how long a crashed consumer's partitions stand still.
+//! When copying: `session.timeout.ms` is how long a crashed consumer's partitions stand still, and `max_waiting` is how
+//! many messages of a partition come again after a crash, at most.
 
 mod client;
 mod handler;
 mod partition;
+mod prefix;
+mod process;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use contracts::topic::Topic;
+use contracts::topic::{Queue, Topic};
 use rdkafka::{
     Message, TopicPartitionList,
     consumer::{CommitMode, Consumer as _, StreamConsumer},
@@ -26,7 +30,7 @@ use rdkafka::{
     message::OwnedMessage,
 };
 use tokio::{
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     time::{Instant, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -36,6 +40,7 @@ pub use handler::{HandleError, Handler, Outcome};
 
 use client::Context;
 use partition::{Partition, Worker};
+use process::Processor;
 
 #[derive(Debug, Clone)]
 pub struct ConsumerConfig {
@@ -44,8 +49,15 @@ pub struct ConsumerConfig {
     pub retry_after_max: Duration,
     /// A handler that takes longer is cut off, which counts as a transient failure.
     pub handle_limit: Duration,
-    /// Messages of one partition that wait in this process before it is paused.
+    /// Events that are handled at once, of all partitions together: what the pool behind the handler can serve, and a
+    /// few more that wait for it.
+    pub max_in_flight: NonZeroUsize,
+    /// Of these, how many of one partition. Of one key it is always one.
+    pub max_in_flight_per_partition: NonZeroUsize,
+    /// Messages of one partition in this process that have not all taken effect, before it is paused.
     pub max_waiting: usize,
+    /// No event holds up its partition for longer, whatever it asks for: a garbled date must not do so for good.
+    pub max_delay: Duration,
     /// At shutdown: how long the messages in hand are waited for, and again how long the client may take to leave.
     pub stop_limit: Duration,
 }
@@ -56,9 +68,20 @@ impl Default for ConsumerConfig {
             retry_after: Duration::from_millis(100),
             retry_after_max: Duration::from_secs(5),
             handle_limit: Duration::from_secs(30),
+            max_in_flight: NonZeroUsize::MIN.saturating_add(15),
+            max_in_flight_per_partition: NonZeroUsize::MIN.saturating_add(3),
             max_waiting: 512,
+            max_delay: Duration::from_secs(60 * 60),
             stop_limit: Duration::from_secs(4),
         }
+    }
+}
+
+impl ConsumerConfig {
+    /// The defaults, with these bounds of what is handled at once.
+    #[must_use]
+    pub fn in_flight(max: NonZeroUsize, max_per_partition: NonZeroUsize) -> Self {
+        Self { max_in_flight: max, max_in_flight_per_partition: max_per_partition, ..Self::default() }
     }
 }
 
@@ -67,8 +90,8 @@ impl Default for ConsumerConfig {
 pub struct Consumer<H> {
     kafka: KafkaConfig,
     group: String,
-    topics: Vec<Topic>,
-    handler: Arc<H>,
+    /// By the topic's name on the broker.
+    handlers: HashMap<Arc<str>, Arc<H>>,
     config: ConsumerConfig,
 }
 
@@ -76,7 +99,32 @@ impl<H: Handler> Consumer<H> {
     /// `group` without prefix; it is also what the service names itself in its inbox.
     #[must_use]
     pub fn new(kafka: KafkaConfig, group: &str, topics: &[Topic], handler: H, config: ConsumerConfig) -> Self {
-        Self { kafka, group: group.to_owned(), topics: topics.to_vec(), handler: Arc::new(handler), config }
+        let handler = Arc::new(handler);
+        Self::of(kafka, group, topics.iter().map(|topic| (*topic, Arc::clone(&handler))), config)
+    }
+
+    /// For a queue and its retry tiers: a handler each, made with the number of its tier, so that it knows what comes
+    /// next. One group reads them all, since a partition that waits holds up no other.
+    #[must_use]
+    pub fn of_queue(
+        kafka: KafkaConfig,
+        group: &str,
+        queue: &Queue,
+        handler: impl Fn(usize) -> H,
+        config: ConsumerConfig,
+    ) -> Self {
+        let tiers = queue.iter().enumerate();
+        Self::of(kafka, group, tiers.map(|(tier, topic)| (*topic, Arc::new(handler(tier)))), config)
+    }
+
+    fn of(
+        kafka: KafkaConfig,
+        group: &str,
+        handlers: impl Iterator<Item = (Topic, Arc<H>)>,
+        config: ConsumerConfig,
+    ) -> Self {
+        let handlers = handlers.map(|(topic, handler)| (Arc::from(kafka.prefixed(topic.name)), handler)).collect();
+        Self { kafka, group: group.to_owned(), handlers, config }
     }
 
     /// Works until `stop`, then finishes the messages in hand, commits and leaves the group. An error is one of the
@@ -85,15 +133,15 @@ impl<H: Handler> Consumer<H> {
     pub async fn run(self, stop: CancellationToken) -> Result<(), KafkaError> {
         let (context, mut revoked) = Context::new(self.group.clone());
         let client = Arc::new(client::create(&self.kafka, &self.group, context)?);
-        let topics: Vec<String> = self.topics.iter().map(|topic| self.kafka.prefixed(topic.name)).collect();
-        client.subscribe(&topics.iter().map(String::as_str).collect::<Vec<_>>())?;
+        client.subscribe(&self.handlers.keys().map(|topic| &**topic).collect::<Vec<_>>())?;
 
         let (drained, mut drains) = mpsc::unbounded_channel();
         let mut workers = Workers {
             client: Arc::clone(&client),
-            handler: self.handler,
+            handlers: self.handlers,
             dead_letters: Arc::new(DeadLetters::new(self.kafka, self.group.clone())),
             group: Arc::from(self.group),
+            permits: Arc::new(Semaphore::new(self.config.max_in_flight.get())),
             config: self.config,
             drained,
             working: HashMap::new(),
@@ -130,13 +178,14 @@ impl<H: Handler> Consumer<H> {
 /// The partitions that this process has, and those that it still has a hand on.
 struct Workers<H> {
     client: Arc<StreamConsumer<Context>>,
-    handler: Arc<H>,
+    handlers: HashMap<Arc<str>, Arc<H>>,
     dead_letters: Arc<DeadLetters>,
     group: Arc<str>,
+    permits: Arc<Semaphore>,
     config: ConsumerConfig,
     drained: mpsc::UnboundedSender<Partition>,
     working: HashMap<Partition, Working>,
-    /// Workers of revoked partitions that have a message in hand. If the partition comes back, its next worker waits.
+    /// Workers of revoked partitions that have messages in hand. If the partition comes back, its next worker waits.
     leaving: HashMap<Partition, AbortOnDropHandle<()>>,
 }
 
@@ -153,7 +202,8 @@ impl<H: Handler> Workers<H> {
     fn dispatch(&mut self, message: OwnedMessage) {
         let partition = Partition { topic: Arc::from(message.topic()), number: message.partition() };
         if !self.working.contains_key(&partition) {
-            let started = self.start(partition.clone());
+            // Nothing comes from a topic that we have not subscribed to.
+            let Some(started) = self.start(partition.clone()) else { return };
             self.working.insert(partition.clone(), started);
         }
         let Some(working) = self.working.get_mut(&partition) else { return };
@@ -168,20 +218,21 @@ impl<H: Handler> Workers<H> {
         }
     }
 
-    fn start(&mut self, partition: Partition) -> Working {
+    fn start(&mut self, partition: Partition) -> Option<Working> {
+        let handler = Arc::clone(self.handlers.get(&partition.topic)?);
         let (messages, received) = mpsc::unbounded_channel();
         let (waiting, stop) = (partition::Waiting::default(), CancellationToken::new());
-        let worker = Worker {
-            client: Arc::clone(&self.client),
-            handler: Arc::clone(&self.handler),
+        let processor = Processor {
+            handler,
             dead_letters: Arc::clone(&self.dead_letters),
             group: Arc::clone(&self.group),
             config: self.config.clone(),
-            waiting: waiting.clone(),
-            drained: self.drained.clone(),
+            permits: Arc::clone(&self.permits),
             stop: stop.clone(),
             partition: partition.clone(),
         };
+        let client = Arc::clone(&self.client);
+        let worker = Worker { client, processor, waiting: waiting.clone(), drained: self.drained.clone() };
         let previous = self.leaving.remove(&partition);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
             if let Some(previous) = previous {
@@ -189,7 +240,7 @@ impl<H: Handler> Workers<H> {
             }
             worker.run(received).await;
         }));
-        Working { messages, waiting, paused: false, stop, task }
+        Some(Working { messages, waiting, paused: false, stop, task })
     }
 
     fn revoke(&mut self, partitions: Vec<Partition>) {
@@ -222,7 +273,7 @@ impl<H: Handler> Workers<H> {
         for mut task in tasks {
             let left = deadline.saturating_duration_since(Instant::now());
             if timeout(left, &mut task).await.is_err() {
-                tracing::warn!("a message in hand was not finished in time and will be delivered again");
+                tracing::warn!("messages in hand were not finished in time and will be delivered again");
                 task.abort();
                 let _ = task.await;
             }

@@ -1,8 +1,9 @@
-//! The worker of one partition: one message after the other, each until it is done with.
+//! The worker of one partition: several messages in hand, but of each key one after the other, and all of them behind
+//! one that asks to be left alone for a while.
 
 use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
     fmt,
-    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -10,8 +11,7 @@ use std::{
     time::Duration,
 };
 
-use contracts::{Event, trace::TraceContext};
-use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use rdkafka::{
     Message, Offset,
     consumer::{Consumer as _, StreamConsumer},
@@ -19,17 +19,16 @@ use rdkafka::{
 };
 use tokio::{
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
-use super::{ConsumerConfig, HandleError, Handler, client::Context};
-use crate::{
-    broker,
-    dead_letter::{DeadLetters, Reason},
-    header,
+use super::{
+    Handler,
+    client::Context,
+    prefix::Prefix,
+    process::{Processor, Received, Stopped},
 };
+use crate::broker;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Partition {
@@ -43,7 +42,8 @@ impl fmt::Display for Partition {
     }
 }
 
-/// How many messages wait for one worker.
+/// How many messages one worker was given that are not behind its prefix yet. Those that ended count as long as one in
+/// front of them has not: they come again after a crash, so their number is bounded too.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting(Arc<AtomicUsize>);
 
@@ -52,135 +52,127 @@ impl Waiting {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    fn one_less(&self) -> usize {
-        self.0.fetch_sub(1, Ordering::AcqRel) - 1
+    /// How many there were before and are now.
+    fn fewer(&self, by: usize) -> (usize, usize) {
+        let before = self.0.fetch_sub(by, Ordering::AcqRel);
+        (before, before - by)
     }
 }
 
 pub(super) struct Worker<H> {
     pub(super) client: Arc<StreamConsumer<Context>>,
-    pub(super) handler: Arc<H>,
-    pub(super) dead_letters: Arc<DeadLetters>,
-    pub(super) group: Arc<str>,
-    pub(super) config: ConsumerConfig,
+    pub(super) processor: Processor<H>,
     pub(super) waiting: Waiting,
     pub(super) drained: mpsc::UnboundedSender<Partition>,
-    pub(super) stop: CancellationToken,
-    pub(super) partition: Partition,
 }
 
-/// The worker was stopped before a message was done with.
-struct Stopped;
+/// Messages of one key wait behind the one that is in hand. Without a key they are all of one kind.
+type Key = Option<Vec<u8>>;
+
+#[derive(Default)]
+struct Lanes {
+    prefix: Prefix,
+    /// A key is here as long as one of its messages is in hand.
+    behind: HashMap<Key, VecDeque<Received>>,
+}
 
 impl<H: Handler> Worker<H> {
-    /// Until stopped. A message in hand is finished first.
+    /// Until stopped. Messages in hand are finished first.
     pub(super) async fn run(self, mut messages: mpsc::UnboundedReceiver<OwnedMessage>) {
-        let mut expected = None;
+        let (mut lanes, mut expected) = (Lanes::default(), None);
+        let mut in_hand = FuturesUnordered::new();
+        // One that is not due yet, with the moment when it will be. Those that came before it are not held up by it.
+        let mut early: Option<(Instant, Received)> = None;
+        let stop = &self.processor.stop;
         loop {
-            let received = tokio::select! {
+            let room = early.is_none() && in_hand.len() < self.processor.config.max_in_flight_per_partition.get();
+            let due = early.as_ref().map_or_else(Instant::now, |(due, _)| *due);
+            let ready = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
-                received = messages.recv() => received,
-            };
-            let Some(message) = received else { return };
-            let offset = message.offset();
-            let expected_here = match expected {
-                Some(offset) => Some(offset),
-                None => self.committed().await,
-            };
-            self.look_for_gap(expected_here, offset);
-
-            if let Err(Stopped) = self.process(&message).await {
-                return;
-            }
-            self.store(offset + 1);
-            expected = Some(offset + 1);
-            if self.waiting.one_less() == self.config.max_waiting / 2 {
-                // Fails only when the consumer is gone.
-                let _ = self.drained.send(self.partition.clone());
-            }
-        }
-    }
-
-    async fn process(&self, message: &OwnedMessage) -> Result<(), Stopped> {
-        let event = match read(message) {
-            Ok(event) => event,
-            Err(detail) => return self.bury(message, Reason::Unreadable, &detail).await,
-        };
-        let traceparent = event.traceparent.as_deref().or_else(|| header::text(message.headers(), header::TRACEPARENT));
-        let trace = traceparent.and_then(|text| text.parse().ok()).unwrap_or_else(TraceContext::root);
-        let span = tracing::info_span!(
-            "event", trace_id = trace.trace_id(), group = &*self.group, topic = &*self.partition.topic,
-            partition = self.partition.number, offset = message.offset(), event_id = %event.id, kind = event.kind,
-            order_id = %event.subject,
-        );
-        self.handle(message, &event).instrument(span).await
-    }
-
-    async fn handle(&self, message: &OwnedMessage, event: &Event) -> Result<(), Stopped> {
-        let mut failures = 0;
-        loop {
-            let cause = match self.try_once(event).await {
-                Ok(outcome) => {
-                    tracing::debug!(outcome = outcome.as_str(), "event handled");
-                    metrics::counter!("consumer_events_total",
-                        "group" => self.group.to_string(), "outcome" => outcome.as_str())
-                    .increment(1);
-                    return Ok(());
+                () = stop.cancelled() => break,
+                Some(ended) = in_hand.next() => {
+                    in_hand.extend(self.end(&mut lanes, ended).map(|next| self.process(next)));
+                    None
                 }
-                Err(HandleError::Refused(detail)) => return self.bury(message, Reason::Refused, &detail).await,
-                Err(HandleError::Transient(cause)) => cause,
+                () = sleep_until(due), if early.is_some() => early.take().map(|(_, received)| received),
+                received = messages.recv(), if room => {
+                    let Some(message) = received else { break };
+                    self.look_for_gap(&mut expected, message.offset()).await;
+                    let received = Received::read(message);
+                    match received.wait() {
+                        Some(wait) => {
+                            early = Some((Instant::now() + wait.min(self.processor.config.max_delay), received));
+                            None
+                        }
+                        None => Some(received),
+                    }
+                }
             };
-            failures += 1;
-            tracing::warn!(error = chain(&*cause), failures, "an event had no effect yet, its partition waits");
-            self.count_failure("transient");
-            self.wait_before_retry(failures).await?;
+            let Some(received) = ready else { continue };
+            // A partition that began anew repeats offsets. What was begun before is ended first, so that no end of an
+            // old message is taken for that of a new one.
+            while lanes.prefix.last() >= Some(received.message.offset()) {
+                let Some(ended) = in_hand.next().await else { break };
+                in_hand.extend(self.end(&mut lanes, ended).map(|next| self.process(next)));
+            }
+            in_hand.extend(lanes.admit(received).map(|received| self.process(received)));
+        }
+        while let Some(ended) = in_hand.next().await {
+            self.end(&mut lanes, ended);
         }
     }
 
-    async fn try_once(&self, event: &Event) -> Result<super::Outcome, HandleError> {
-        let handled = AssertUnwindSafe(self.handler.handle(event)).catch_unwind();
-        match timeout(self.config.handle_limit, handled).await {
-            Ok(Ok(result)) => result,
-            // Not dead-lettered: a fault in our code says nothing about the event, and a deployment can mend it.
-            Ok(Err(_)) => Err(HandleError::transient("the handler panicked")),
-            Err(_) => Err(HandleError::transient("the handler took too long")),
-        }
+    async fn process(&self, received: Received) -> (Received, Result<(), Stopped>) {
+        let result = self.processor.process(&received).await;
+        (received, result)
     }
 
-    /// Puts the message where people look after it. Not being able to is a reason to wait, never to skip.
-    async fn bury(&self, message: &OwnedMessage, reason: Reason, detail: &str) -> Result<(), Stopped> {
-        self.count_failure(reason.as_str());
-        let mut failures = 0;
-        while let Err(error) = self.dead_letters.deliver(message, reason, detail).await {
-            failures += 1;
-            tracing::error!(%error, failures, partition = %self.partition, "a dead letter was not delivered, its partition waits");
-            self.wait_before_retry(failures).await?;
+    /// Returns the next message of the same key.
+    fn end(&self, lanes: &mut Lanes, (ended, result): (Received, Result<(), Stopped>)) -> Option<Received> {
+        // Stopped: it stays open, and the prefix does not pass it.
+        result.ok()?;
+        if let Some(advanced) = lanes.prefix.end(ended.message.offset()) {
+            self.store(advanced.next);
+            let low = self.processor.config.max_waiting / 2;
+            let (before, now) = self.waiting.fewer(advanced.messages);
+            if before > low && now <= low {
+                // Fails only when the consumer is gone.
+                let _ = self.drained.send(self.processor.partition.clone());
+            }
         }
-        Ok(())
-    }
-
-    async fn wait_before_retry(&self, failures: u32) -> Result<(), Stopped> {
-        let doubled = self.config.retry_after.saturating_mul(1 << failures.saturating_sub(1).min(16));
-        tokio::select! {
-            () = self.stop.cancelled() => Err(Stopped),
-            () = sleep(doubled.min(self.config.retry_after_max)) => Ok(()),
-        }
+        lanes.next(ended.message.key())
     }
 
     /// Everything before `next` took effect.
     fn store(&self, next: i64) {
+        let partition = &self.processor.partition;
         // Refused when the partition was taken from us meanwhile. Its next owner begins before this message, and the
         // inbox makes that harmless; committing it here could overtake what that owner has done.
-        if let Err(error) = self.client.store_offset(&self.partition.topic, self.partition.number, next - 1) {
-            tracing::debug!(%error, partition = %self.partition, "an offset was not stored");
+        if let Err(error) = self.client.store_offset(&partition.topic, partition.number, next - 1) {
+            tracing::debug!(%error, %partition, "an offset was not stored");
         }
+    }
+
+    /// Messages that the broker dropped before we read them are lost to this consumer.
+    async fn look_for_gap(&self, expected: &mut Option<i64>, offset: i64) {
+        let expected_here = match *expected {
+            Some(offset) => Some(offset),
+            None => self.committed().await,
+        };
+        *expected = Some(offset + 1);
+        let missed = expected_here.map(|expected| offset - expected).filter(|missed| *missed > 0);
+        let Some(missed) = missed else { return };
+        let (group, partition) = (&*self.processor.group, &self.processor.partition);
+        tracing::error!(group, %partition, offset, missed, "the broker dropped messages before they were read");
+        metrics::counter!("consumer_missed_messages_total",
+            "group" => group.to_owned(), "topic" => partition.topic.to_string())
+        .increment(missed.unsigned_abs());
     }
 
     /// Where the group left off here. `None` when the broker does not say.
     async fn committed(&self) -> Option<i64> {
         const TIMEOUT: Duration = Duration::from_secs(5);
-        let (client, list) = (Arc::clone(&self.client), self.partition.list());
+        let (client, list) = (Arc::clone(&self.client), self.processor.partition.list());
         let committed = broker::blocking(move || client.committed_offsets(list, TIMEOUT)).await.ok()?.ok()?;
         match committed.elements().first()?.offset() {
             Offset::Offset(offset) => Some(offset),
@@ -188,32 +180,33 @@ impl<H: Handler> Worker<H> {
             _ => Some(0),
         }
     }
-
-    /// Messages that the broker dropped before we read them are lost to this consumer.
-    fn look_for_gap(&self, expected: Option<i64>, offset: i64) {
-        let Some(missed) = expected.map(|expected| offset - expected).filter(|missed| *missed > 0) else { return };
-        tracing::error!(
-            group = &*self.group, partition = %self.partition, offset, missed,
-            "the broker dropped messages before they were read"
-        );
-        metrics::counter!("consumer_missed_messages_total",
-            "group" => self.group.to_string(), "topic" => self.partition.topic.to_string())
-        .increment(missed.unsigned_abs());
-    }
-
-    fn count_failure(&self, kind: &'static str) {
-        metrics::counter!("consumer_failures_total",
-            "group" => self.group.to_string(), "topic" => self.partition.topic.to_string(), "kind" => kind)
-        .increment(1);
-    }
 }
 
-fn read(message: &OwnedMessage) -> Result<Event, String> {
-    let payload = message.payload().ok_or("no payload")?;
-    serde_json::from_slice(payload).map_err(|error| error.to_string())
-}
+impl Lanes {
+    /// Returns the message if it can be processed now, and else keeps it behind those of its key.
+    fn admit(&mut self, received: Received) -> Option<Received> {
+        if !self.prefix.begin(received.message.offset()) {
+            return None;
+        }
+        match self.behind.entry(received.message.key().map(<[u8]>::to_vec)) {
+            Entry::Vacant(free) => {
+                free.insert(VecDeque::new());
+                Some(received)
+            }
+            Entry::Occupied(mut taken) => {
+                taken.get_mut().push_back(received);
+                None
+            }
+        }
+    }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |source| source.source())
-        .fold(error.to_string(), |text, source| format!("{text}: {source}"))
+    /// A message of `key` is out of hand: the next one, if there is one.
+    fn next(&mut self, key: Option<&[u8]>) -> Option<Received> {
+        let key: Key = key.map(<[u8]>::to_vec);
+        let next = self.behind.get_mut(&key)?.pop_front();
+        if next.is_none() {
+            self.behind.remove(&key);
+        }
+        next
+    }
 }

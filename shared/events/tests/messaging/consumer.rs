@@ -15,9 +15,10 @@ use rdkafka::{
     Message,
     message::{Headers, OwnedMessage},
 };
+use testkit::eventually;
 use tokio::sync::Semaphore;
 
-use crate::world::{Counted, GROUP, Reader, Recording, World, event, eventually};
+use crate::world::{Counted, GROUP, Reader, Recording, World, event, in_turn};
 
 fn header(message: &OwnedMessage, key: &str) -> String {
     let found = message.headers().unwrap().iter().find(|header| header.key == key).expect(key);
@@ -114,7 +115,7 @@ async fn a_transient_failure_is_retried_in_place_skips_nothing_and_leaves_other_
         retry_after: Duration::from_millis(10),
         retry_after_max: Duration::from_millis(100),
         handle_limit: Duration::from_millis(200),
-        ..ConsumerConfig::default()
+        ..in_turn()
     };
     for (partition, version) in [(0, 1), (0, 2), (0, 3)] {
         world.produce_event(partition, &event(OrderId::generate(), version)).await;
@@ -234,7 +235,7 @@ async fn a_partition_that_is_paused_for_a_slow_handler_goes_on_without_a_gap() {
     world.commit(OrderId::generate(), 1..=300).await;
     world.everything_is_published().await;
     let slow = Slow { inner: Recording(world.pool.clone()), last: Arc::default() };
-    let consumer = world.consumer_with(slow, ConsumerConfig { max_waiting: 40, ..ConsumerConfig::default() });
+    let consumer = world.consumer_with(slow, ConsumerConfig { max_waiting: 40, ..in_turn() });
     world.applied_are(&(1..=300).collect::<Vec<_>>()).await;
     assert_eq!(counted.get("consumer_missed_messages_total"), 0);
     consumer.stop().await;
@@ -250,7 +251,7 @@ async fn a_paused_partition_goes_on_after_it_was_taken_away_and_given_back() {
     }
     // Both partitions are full up to here, and paused behind a handler that does not come to an end.
     let (first, second) = (Gated::new(&world), Gated::new(&world));
-    let little = ConsumerConfig { max_waiting: 4, stop_limit: Duration::from_millis(200), ..ConsumerConfig::default() };
+    let little = ConsumerConfig { max_waiting: 4, stop_limit: Duration::from_millis(200), ..in_turn() };
     let consumer = world.consumer_with(first.clone(), little.clone());
     eventually("the first messages are in hand", async || (first.begun().len() == 2).then_some(())).await;
     // A second member takes one of them, so all are revoked and assigned anew; then it leaves, and so once more.

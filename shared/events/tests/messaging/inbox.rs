@@ -44,7 +44,7 @@ async fn a_delivery_that_overlaps_another_waits_for_what_becomes_of_it() {
                 answer
             }
         });
-        crate::world::eventually("the second delivery waits", async || {
+        testkit::eventually("the second delivery waits", async || {
             let waiting: i64 = sqlx::query_scalar(
                 "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
             )

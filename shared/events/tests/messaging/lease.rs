@@ -5,7 +5,9 @@ use std::time::Duration;
 use durable::lease;
 use uuid::Uuid;
 
-use crate::{database, world::eventually};
+use testkit::eventually;
+
+use crate::database;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);

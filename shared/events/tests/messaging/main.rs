@@ -5,8 +5,12 @@
 
 mod consumer;
 mod database;
+mod delayed;
+mod dlq;
+mod in_flight;
 mod inbox;
 mod lease;
 mod outbox;
 mod relay;
+mod retry;
 mod world;

@@ -6,10 +6,11 @@ use contracts::OrderId;
 use durable::outbox;
 use events::embedded::{self, EmbeddedBroker};
 use rdkafka::{Message, message::Headers};
+use testkit::eventually;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{Counted, Reader, Recording, TRACEPARENT, World, event, eventually, relay_config, topics, version};
+use crate::world::{Counted, Reader, Recording, TRACEPARENT, World, event, relay_config, topics, version};
 
 #[tokio::test]
 async fn an_event_of_a_rolled_back_transaction_is_never_published() {

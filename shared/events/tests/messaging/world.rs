@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    num::NonZeroUsize,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -26,13 +27,13 @@ use rdkafka::{
     producer::{FutureProducer, FutureRecord},
 };
 use sqlx::PgPool;
-use testkit::kafka::TestBroker;
-use tokio::{task::JoinHandle, time::Instant};
+use testkit::{eventually, kafka::TestBroker};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::database;
 
-/// The longest that anything may take: several group joins on a busy machine.
+/// The longest that an end may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The consumers' group, and their name in the inbox.
@@ -88,10 +89,7 @@ impl World {
     }
 
     pub fn consumer<H: Handler>(&self, handler: H) -> Running {
-        self.consumer_with(
-            handler,
-            ConsumerConfig { retry_after: Duration::from_millis(20), ..ConsumerConfig::default() },
-        )
+        self.consumer_with(handler, ConsumerConfig { retry_after: Duration::from_millis(20), ..in_turn() })
     }
 
     pub fn consumer_with<H: Handler>(&self, handler: H, config: ConsumerConfig) -> Running {
@@ -176,6 +174,11 @@ impl Running {
     }
 }
 
+/// One message of a partition after the other, whatever their keys.
+pub fn in_turn() -> ConsumerConfig {
+    ConsumerConfig { max_in_flight_per_partition: NonZeroUsize::MIN, ..ConsumerConfig::default() }
+}
+
 pub fn topics(topic: Topic) -> Vec<(String, i32)> {
     vec![(topic.name.to_owned(), topic.partitions), (topic.dead_letters(), 1)]
 }
@@ -196,18 +199,6 @@ pub const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba90
 pub fn event(order: OrderId, version: i64) -> Event {
     let data = OrderRejected { order_id: order, reason: StatusReason::OutOfStock };
     Event::new(&data, version, Some(TRACEPARENT.to_owned()), Utc::now()).unwrap()
-}
-
-/// Polls until there is an answer, and fails the test when there is none in time.
-pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = condition().await {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Records an event's version in the transaction of its inbox row.

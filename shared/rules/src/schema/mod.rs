@@ -3,6 +3,7 @@
 //! The limits of the patterns (`RetryConfig`, `BreakerConfig` …) come from `resilience`; here they are put together
 //! and given the values that this system needs.
 
+mod compensate;
 mod degrade;
 mod downstream;
 mod key_limits;
@@ -15,6 +16,7 @@ use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 use resilience::composite::CompositeConfig;
 use serde::{Deserialize, Serialize};
 
+pub use compensate::Compensate;
 pub use degrade::{
     AdmissionLevel, AvailabilityLevel, CouponLevel, Degrade, FEATURES, Levels, PaymentLevel, RecommendationLevel,
     feature,
@@ -54,6 +56,7 @@ pub struct Rules {
     pub composite: BTreeMap<String, CompositeConfig>,
     pub idempotency: Idempotency,
     pub recover: Recover,
+    pub compensate: Compensate,
     pub messaging: Messaging,
     pub database: Database,
     pub cache: Cache,
@@ -75,6 +78,7 @@ impl Default for Rules {
             composite: BTreeMap::new(),
             idempotency: Idempotency::default(),
             recover: Recover::default(),
+            compensate: Compensate::default(),
             messaging: Messaging::default(),
             database: Database::default(),
             cache: Cache::default(),

@@ -60,6 +60,11 @@ pub struct Messaging {
     /// How long applied event ids are remembered; at least as long as events can come again.
     #[serde(rename = "inbox_retention_ms", with = "millis")]
     pub inbox_retention: Duration,
+    /// Events that one consumer handles at once; of one key always one. Takes effect at the next start, like the pool
+    /// that it has to fit.
+    pub max_in_flight: NonZeroUsize,
+    /// Of these, how many of one partition, so that one that is slow leaves room for the others.
+    pub max_in_flight_per_partition: NonZeroUsize,
 }
 
 impl Default for Messaging {
@@ -69,6 +74,9 @@ impl Default for Messaging {
             relay_lease: ms(5_000),
             outbox_retention: ms(86_400_000),
             inbox_retention: ms(7 * 86_400_000),
+            // What a pool of 5 or 9 serves, and as many again that wait for it: their waits are short.
+            max_in_flight: NonZeroUsize::MIN.saturating_add(15),
+            max_in_flight_per_partition: NonZeroUsize::MIN.saturating_add(3),
         }
     }
 }

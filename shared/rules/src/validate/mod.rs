@@ -11,6 +11,7 @@ use crate::{Invalid, Rules};
 pub fn violations(rules: &Rules) -> Vec<Invalid> {
     let mut report = Report::default();
     storage(rules, &mut report);
+    compensate(rules, &mut report);
     traffic::check(rules, &mut report);
     hierarchy::check(rules, &mut report);
     report.0
@@ -78,7 +79,23 @@ fn storage(rules: &Rules, report: &mut Report) {
             messaging.relay_poll
         ),
     );
+    report.require(
+        messaging.max_in_flight_per_partition <= messaging.max_in_flight,
+        "messaging.max_in_flight_per_partition",
+        format!("above messaging.max_in_flight ({})", messaging.max_in_flight),
+    );
     report.require(rules.version >= 0, "version", "must not be negative");
+}
+
+/// No event holds up its partition for longer, so a longer delay would come out shorter.
+const MAX_DELAY: Duration = Duration::from_secs(60 * 60);
+
+fn compensate(rules: &Rules, report: &mut Report) {
+    for (tier, delay) in rules.compensate.delays.iter().enumerate() {
+        let path = format!("compensate.delays_ms[{tier}]");
+        report.positive(path.clone(), *delay);
+        report.require(*delay <= MAX_DELAY, path, format!("above {MAX_DELAY:?}, the longest that a message waits"));
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +117,27 @@ mod tests {
     #[test]
     fn the_defaults_are_valid() {
         assert_eq!(violations(&Rules::default()), []);
+    }
+
+    #[test]
+    fn a_partition_may_not_have_more_in_flight_than_its_consumer() {
+        let (path, reason) = only("[messaging]\nmax_in_flight = 2");
+        assert_eq!(
+            (path.as_str(), reason.as_str()),
+            ("messaging.max_in_flight_per_partition", "above messaging.max_in_flight (2)")
+        );
+        assert!(Rules::from_toml("[messaging]\nmax_in_flight = 4").is_ok());
+    }
+
+    #[test]
+    fn delays_of_a_queue_are_bounded_and_as_many_as_it_has_retry_tiers() {
+        let (path, reason) = only("[compensate]\ndelays_ms = [1, 2, 3_600_001, 4]");
+        assert_eq!(path, "compensate.delays_ms[2]");
+        assert!(reason.contains("the longest"), "{reason}");
+        assert_eq!(only("[compensate]\ndelays_ms = [1, 0, 3, 4]").0, "compensate.delays_ms[1]");
+        assert!(Rules::from_toml("[compensate]\ndelays_ms = [1, 2, 3]").is_err());
+        let rules = Rules::from_toml("[compensate]\ndelays_ms = [50, 50, 3600000, 1]").unwrap();
+        assert_eq!(rules.compensate.delays[2], Duration::from_secs(3_600));
     }
 
     #[test]

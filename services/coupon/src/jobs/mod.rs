@@ -1,0 +1,5 @@
+//! What runs beside requests and events.
+
+mod backlog;
+
+pub use backlog::Backlog;
