@@ -21,9 +21,12 @@ async fn a_hundred_requests_with_one_key_are_one_order_one_charge_and_one_reserv
         match told.status {
             201 => _ = ids.insert(told.body["id"].as_str().unwrap().to_owned()),
             409 => assert_eq!(told.body["type"], "urn:problem:idempotency-in-flight"),
+            // Limits stand before keys, and a quota of the cluster has little to give before its first lease.
+            429 => {}
             other => panic!("{other}: {}", told.body),
         }
     }
+    assert!(!ids.is_empty(), "nobody was let in");
     let settled = system.shop.place(&key, &order).await;
     ids.insert(settled.body["id"].as_str().unwrap().to_owned());
     assert_eq!((settled.status, ids.len()), (201, 1));
