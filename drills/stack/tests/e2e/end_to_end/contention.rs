@@ -14,19 +14,15 @@ async fn a_hundred_requests_with_one_key_are_one_order_one_charge_and_one_reserv
     let system = turn().await;
     let (key, order) = (fresh_key(), order_of("TEA-SAMPLER-12", 1, "tok_approve"));
     let charges_before = system.ledger().await.charges.len();
-    let answers = join_all((0..100).map(|turn| system.shop.place_once(turn, &key, &order))).await;
+    let answers = join_all((0..100).map(|turn| system.shop.place_let_in(turn, &key, &order))).await;
     let mut ids = HashSet::new();
-    for answer in answers {
-        let (told, _) = answer.unwrap();
+    for told in answers {
         match told.status {
             201 => _ = ids.insert(told.body["id"].as_str().unwrap().to_owned()),
             409 => assert_eq!(told.body["type"], "urn:problem:idempotency-in-flight"),
-            // Limits stand before keys, and a quota of the cluster has little to give before its first lease.
-            429 => {}
             other => panic!("{other}: {}", told.body),
         }
     }
-    assert!(!ids.is_empty(), "nobody was let in");
     let settled = system.shop.place(&key, &order).await;
     ids.insert(settled.body["id"].as_str().unwrap().to_owned());
     assert_eq!((settled.status, ids.len()), (201, 1));
