@@ -137,11 +137,15 @@ pub struct PaymentUnknown {
 }
 event_data!(PaymentUnknown, "payment.unknown", ORDERS, Service::Order);
 
-/// The charge certainly was not sent, and the order is small enough to wait: payment sends it when it can.
+/// The charge certainly was not sent, and the order is small enough to wait: payment sends it when it can. It says what
+/// to charge, since the request that would have said so may never have left order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentDeferred {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
+    pub amount_minor: i64,
+    pub currency: Currency,
+    pub payment_method: String,
 }
 event_data!(PaymentDeferred, "payment.deferred", ORDERS, Service::Order);
 
