@@ -203,7 +203,7 @@ pub struct CompensationDue {
 event_data!(CompensationDue, "coupon.compensation_due", COMPENSATE[0], Service::Coupon);
 
 /// The provider proved a charge.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaymentApproved {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
@@ -215,7 +215,7 @@ pub struct PaymentApproved {
 event_data!(PaymentApproved, "payment.approved", PAYMENTS, Service::Payment);
 
 /// The provider refused the charge, with a code of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaymentDeclined {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
@@ -225,7 +225,7 @@ pub struct PaymentDeclined {
 event_data!(PaymentDeclined, "payment.declined", PAYMENTS, Service::Payment);
 
 /// The attempt will never be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaymentFenced {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
@@ -233,7 +233,7 @@ pub struct PaymentFenced {
 event_data!(PaymentFenced, "payment.fenced", PAYMENTS, Service::Payment);
 
 /// The provider proved a refund.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaymentRefunded {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
@@ -244,7 +244,7 @@ pub struct PaymentRefunded {
 event_data!(PaymentRefunded, "payment.refunded", PAYMENTS, Service::Payment);
 
 /// Nobody at the provider has said what became of the charge, for longer than anybody should wait. It is still asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PaymentReview {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,
@@ -252,7 +252,7 @@ pub struct PaymentReview {
 event_data!(PaymentReview, "payment.review", PAYMENTS, Service::Payment);
 
 /// Payment's own note to ask the provider about an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReconcileDue {
     pub order_id: OrderId,
     pub attempt_id: AttemptId,

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    Currency, FieldError, Money, OrderId,
+    Currency, FieldError, Money, OrderId, RefundId,
     validate::{Validate, Violations},
 };
 
 /// `PUT /v1/payments/{attempt_id}`: charge once. Sent again it reports the attempt and never charges again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Charge {
     pub order_id: OrderId,
@@ -79,6 +79,9 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// In the order in which they are tried.
+    pub const ALL: [Self; 2] = [Self::Primary, Self::Backup];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,6 +102,61 @@ pub struct PaymentStatus {
     pub provider_ref: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decline_code: Option<String>,
+}
+
+/// `POST /v1/payments/{attempt_id}/refunds`: give this much back, once a `refund_id`, however often it is said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefundCharge {
+    pub refund_id: RefundId,
+    #[schema(minimum = 1)]
+    pub amount_minor: i64,
+    /// For people.
+    #[schema(min_length = 1, max_length = 64)]
+    pub reason: String,
+}
+
+impl Validate for RefundCharge {
+    fn validate(&self) -> Result<(), Vec<FieldError>> {
+        let mut violations = Violations::default();
+        violations.require(self.amount_minor > 0, "amount_minor", "must be greater than 0");
+        violations.code(&self.reason, "reason");
+        violations.finish()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundState {
+    /// Durable, and not yet sent.
+    Requested,
+    /// It may have been made. Sent again with the same key until the provider says so.
+    Sent,
+    /// The provider said so.
+    Refunded,
+    /// The provider refuses it: a person has to look. It is still sent, seldom.
+    Review,
+}
+
+impl RefundState {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Sent => "sent",
+            Self::Refunded => "refunded",
+            Self::Review => "review",
+        }
+    }
+}
+
+/// What is known of a refund.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefundStatus {
+    pub refund_id: RefundId,
+    pub state: RefundState,
+    pub amount_minor: i64,
+    pub currency: Currency,
 }
 
 /// Why a charge certainly did not leave: the `reason` member of `payment-not-dispatched`.

@@ -1,16 +1,19 @@
 //! Attempts and their history. Rows are never deleted, so an id that was seen once is known for good.
 
 use chrono::{DateTime, Utc};
-use contracts::{AttemptId, OrderId, payment::Charge};
+use contracts::{AttemptId, EventId, OrderId, payment::Charge, provider::idempotency_key};
 use durable::{StorageError, outbox};
-use serde::de::{DeserializeOwned, IntoDeserializer, value::Error as NotAVariant};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::attempt::{Announcement, Attempt, Event, Transition};
+use super::{
+    charges::{self, FoundBy, ProvenCharge, Role},
+    variant,
+};
+use crate::domain::attempt::{Announcement, Attempt, Event, Intents, Transition};
 
 #[derive(sqlx::FromRow)]
-struct Row {
+pub(super) struct Row {
     id: Uuid,
     order_id: Option<Uuid>,
     amount_minor: Option<i64>,
@@ -19,25 +22,37 @@ struct Row {
     state: String,
     channel: Option<String>,
     dispatch_no: i32,
+    primary_intent_at: Option<DateTime<Utc>>,
+    backup_intent_at: Option<DateTime<Utc>>,
     provider_ref: Option<String>,
     decline_code: Option<String>,
     not_dispatched_reason: Option<String>,
+    deferred_at: Option<DateTime<Utc>>,
     version: i64,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
     last_may_have_left_at: Option<DateTime<Utc>>,
 }
 
+/// How an event of an attempt came about, beside the event itself.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub found_by: FoundBy,
+    pub traceparent: Option<String>,
+}
+
+/// The message that asks the provider about an attempt next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextQuestion {
+    pub event: EventId,
+    pub tier: usize,
+    pub due: DateTime<Utc>,
+}
+
 /// The attempt, if it was ever heard of.
 pub async fn load(conn: &mut PgConnection, id: AttemptId) -> Result<Option<Attempt>, StorageError> {
-    let row: Option<Row> = sqlx::query_as(
-        "select id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no, provider_ref,
-                decline_code, not_dispatched_reason, version, created_at, updated_at, last_may_have_left_at
-           from attempts where id = $1",
-    )
-    .bind(id.as_uuid())
-    .fetch_optional(conn)
-    .await?;
+    let row: Option<Row> =
+        sqlx::query_as("select * from attempts where id = $1").bind(id.as_uuid()).fetch_optional(conn).await?;
     Ok(row.map(Attempt::try_from).transpose()?)
 }
 
@@ -48,8 +63,9 @@ pub async fn insert(conn: &mut PgConnection, attempt: &Attempt, event: &Event) -
     let inserted = sqlx::query(
         "with made as (
              insert into attempts (id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no,
-                                   version, created_at, updated_at, last_may_have_left_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                                   version, created_at, updated_at, last_may_have_left_at, primary_intent_at,
+                                   backup_intent_at, not_dispatched_reason, deferred_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $15, $16, $17, $18)
              on conflict on constraint attempts_pkey do nothing
              returning id, version, state, updated_at)
          insert into attempt_history (attempt_id, version, to_state, event, detail, at)
@@ -69,27 +85,32 @@ pub async fn insert(conn: &mut PgConnection, attempt: &Attempt, event: &Event) -
     .bind(attempt.last_may_have_left_at)
     .bind(event.name())
     .bind(event.detail())
+    .bind(attempt.intents.primary)
+    .bind(attempt.intents.backup)
+    .bind(attempt.not_dispatched_reason.map(|reason| reason.as_str()))
+    .bind(attempt.deferred_at)
     .execute(conn)
     .await?;
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Saves a transition of an attempt as it was `read`: the row, its history and, where it settles, its event. False:
-/// the row is no longer what was read, and nothing was written.
+/// Saves a transition of an attempt as it was `read`: the row, its history, its charge if it is proved, and the message
+/// that goes with it. False: the row is no longer what was read, and nothing was written.
 pub async fn apply(
     conn: &mut PgConnection,
     read: &Attempt,
     event: &Event,
     transition: &Transition,
-    traceparent: Option<String>,
+    source: &Source,
 ) -> Result<bool, StorageError> {
     let next = &transition.next;
     let updated = sqlx::query(
         "with moved as (
              update attempts
                 set state = $4, channel = $5, dispatch_no = $6, provider_ref = $7, decline_code = $8,
-                    not_dispatched_reason = $9, version = $10, updated_at = $11, last_may_have_left_at = $12
-              where id = $1 and state = $2 and dispatch_no = $3
+                    not_dispatched_reason = $9, version = $10, updated_at = $11, last_may_have_left_at = $12,
+                    primary_intent_at = $16, backup_intent_at = $17, deferred_at = $18
+              where id = $1 and state = $2 and dispatch_no = $3 and version = $15
              returning id, version, state, updated_at)
          insert into attempt_history (attempt_id, version, from_state, to_state, event, detail, at)
          select id, version, $2, state, $13, $14, updated_at from moved",
@@ -108,25 +129,66 @@ pub async fn apply(
     .bind(next.last_may_have_left_at)
     .bind(event.name())
     .bind(event.detail())
+    .bind(read.version)
+    .bind(next.intents.primary)
+    .bind(next.intents.backup)
+    .bind(next.deferred_at)
     .execute(&mut *conn)
     .await?;
     if updated.rows_affected() == 0 {
         return Ok(false);
     }
-    let (version, at) = (next.version, next.updated_at);
-    match &transition.announcement {
-        None => {}
-        Some(Announcement::Approved(data)) => {
-            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
+    if let Some(announcement) = &transition.announcement {
+        if let Announcement::Approved(approved) = announcement {
+            let charge = ProvenCharge {
+                channel: approved.channel,
+                provider_ref: approved.provider_ref.clone(),
+                key: idempotency_key(approved.attempt_id),
+                attempt_id: Some(approved.attempt_id),
+                amount_minor: approved.amount_minor,
+                currency: approved.currency,
+                found_by: source.found_by,
+            };
+            charges::insert(conn, &charge, Role::Settling).await?;
         }
-        Some(Announcement::Declined(data)) => {
-            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
-        }
-        Some(Announcement::Fenced(data)) => {
-            outbox::enqueue_data(conn, data, version, traceparent, at).await?;
-        }
+        announce(conn, next, announcement, source.traceparent.clone(), next.updated_at).await?;
     }
     Ok(true)
+}
+
+/// Puts the message of a transition, or once more that of a settlement, into the outbox.
+pub async fn announce(
+    conn: &mut PgConnection,
+    attempt: &Attempt,
+    announcement: &Announcement,
+    traceparent: Option<String>,
+    now: DateTime<Utc>,
+) -> Result<(), StorageError> {
+    let version = attempt.version;
+    match announcement {
+        Announcement::Approved(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,
+        Announcement::Declined(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,
+        Announcement::Fenced(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,
+        Announcement::Review(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,
+        Announcement::Reconcile(data) => {
+            let event = outbox::enqueue_data(conn, data, version, traceparent, now).await?;
+            refer(conn, attempt.id, NextQuestion { event, tier: 0, due: now }).await?;
+            event
+        }
+    };
+    Ok(())
+}
+
+/// Notes which message asks about the attempt next.
+pub async fn refer(conn: &mut PgConnection, id: AttemptId, next: NextQuestion) -> Result<(), StorageError> {
+    sqlx::query("update attempts set reconcile_event = $2, reconcile_tier = $3, reconcile_due_at = $4 where id = $1")
+        .bind(id.as_uuid())
+        .bind(next.event.as_uuid())
+        .bind(i16::try_from(next.tier).unwrap_or(i16::MAX))
+        .bind(next.due)
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 impl TryFrom<Row> for Attempt {
@@ -148,18 +210,15 @@ impl TryFrom<Row> for Attempt {
             state: variant(&row.state)?,
             channel: row.channel.as_deref().map(variant).transpose()?,
             dispatch_no: row.dispatch_no,
+            intents: Intents { primary: row.primary_intent_at, backup: row.backup_intent_at },
             provider_ref: row.provider_ref,
             decline_code: row.decline_code,
             not_dispatched_reason: row.not_dispatched_reason.as_deref().map(variant).transpose()?,
+            deferred_at: row.deferred_at,
             version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,
             last_may_have_left_at: row.last_may_have_left_at,
         })
     }
-}
-
-/// A column holds the same word as the API says.
-fn variant<T: DeserializeOwned>(word: &str) -> Result<T, sqlx::Error> {
-    T::deserialize(word.into_deserializer()).map_err(|error: NotAVariant| sqlx::Error::Decode(Box::new(error)))
 }

@@ -1,3 +1,11 @@
 //! The service's own database. Every function works in its caller's transaction.
 
 pub mod attempts;
+pub mod charges;
+
+use serde::de::{DeserializeOwned, IntoDeserializer, value::Error as NotAVariant};
+
+/// A column holds the same word as the API says.
+fn variant<T: DeserializeOwned>(word: &str) -> Result<T, sqlx::Error> {
+    T::deserialize(word.into_deserializer()).map_err(|error: NotAVariant| sqlx::Error::Decode(Box::new(error)))
+}

@@ -17,7 +17,10 @@ use crate::{
     domain::attempt::{Attempt, Event, decide},
     downstream::provider::Evidence,
     error::PaymentError,
-    store::attempts,
+    store::{
+        attempts::{self, Source},
+        charges::FoundBy,
+    },
 };
 
 /// What a caller may be told of an attempt, beside the refusals.
@@ -83,7 +86,8 @@ impl Payments {
             Evidence::NotDispatched(reason) => Event::NotDispatched { dispatch_no, reason },
             Evidence::Unknown => Event::Unknown { dispatch_no },
         };
-        match self.settle(dispatched, event, &context.trace).await {
+        let source = Source { found_by: FoundBy::Call, traceparent: Some(context.trace.to_string()) };
+        match self.settle(dispatched, event, &source).await {
             Ok(attempt) => report(attempt),
             // The row still says "dispatched", and whoever asks next will read that: the same is said now.
             Err(_) => Ok(Reported::Undecided),

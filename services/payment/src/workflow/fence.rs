@@ -12,7 +12,10 @@ use super::{Payments, settle::count};
 use crate::{
     domain::attempt::{Attempt, Event, decide},
     error::PaymentError,
-    store::attempts,
+    store::{
+        attempts::{self, Source},
+        charges::FoundBy,
+    },
 };
 
 impl Payments {
@@ -35,8 +38,8 @@ impl Payments {
             let found = found.ok_or(StorageError::Bug(sqlx::Error::RowNotFound))?;
             // A refused fence changes nothing, and its caller reads why in the state.
             let Ok(transition) = decide(&found, &Event::Fence, Utc::now()) else { return Ok(found) };
-            let traceparent = Some(context.trace.to_string());
-            if attempts::apply(&mut tx, &found, &Event::Fence, &transition, traceparent).await? {
+            let source = Source { found_by: FoundBy::Call, traceparent: Some(context.trace.to_string()) };
+            if attempts::apply(&mut tx, &found, &Event::Fence, &transition, &source).await? {
                 tx.commit().await?;
                 self.outbox.wake();
                 count(&transition.next);

@@ -7,14 +7,13 @@
 use std::time::Duration;
 
 use chrono::Utc;
-use contracts::trace::TraceContext;
 use durable::StorageError;
 use resilience::Deadline;
 
 use super::Payments;
 use crate::{
     domain::attempt::{Attempt, Event, Refusal, decide},
-    store::attempts,
+    store::attempts::{self, Source},
 };
 
 /// Well below the time that a shutdown allows (10 s), so that a stop waits for a record rather than cutting it off.
@@ -25,9 +24,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 impl Payments {
     /// Applies `event` to an attempt that was last seen as `known`, and gives the attempt as it is then. An error:
     /// nothing is known to have been recorded.
-    pub async fn settle(&self, known: Attempt, event: Event, trace: &TraceContext) -> Result<Attempt, StorageError> {
+    pub async fn settle(&self, known: Attempt, event: Event, source: &Source) -> Result<Attempt, StorageError> {
         let deadline = Deadline::after(RECORD_BUDGET);
-        let recorded = durable::within(deadline, self.settle_by(known.clone(), &event, trace, deadline)).await;
+        let recorded = durable::within(deadline, self.settle_by(known.clone(), &event, source, deadline)).await;
         match &recorded {
             Ok(attempt) => tracing::info!(
                 attempt_id = %attempt.id, order_id = ?attempt.content.as_ref().map(|content| content.order_id),
@@ -48,7 +47,7 @@ impl Payments {
         &self,
         mut known: Attempt,
         event: &Event,
-        trace: &TraceContext,
+        source: &Source,
         deadline: Deadline,
     ) -> Result<Attempt, StorageError> {
         loop {
@@ -61,7 +60,7 @@ impl Payments {
             };
             let step = async {
                 let mut tx = self.database.begin(deadline).await?;
-                if attempts::apply(&mut tx, &known, event, &transition, Some(trace.to_string())).await? {
+                if attempts::apply(&mut tx, &known, event, &transition, source).await? {
                     tx.commit().await?;
                     return Ok(None);
                 }

@@ -110,10 +110,10 @@ async fn an_attempt_that_exists_is_never_sent_whatever_its_state() {
         sqlx::query(
             "insert into attempts (id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no,
                                    provider_ref, decline_code, not_dispatched_reason, created_at, updated_at,
-                                   last_may_have_left_at)
+                                   last_may_have_left_at, primary_intent_at)
              values ($1, $2, $3, 'USD', $4, $5, 'primary', 1,
                      case when $5 = 'approved' then 'ch_7' end, case when $5 = 'declined' then 'stolen' end,
-                     case when $5 = 'not_dispatched' then 'breaker_open' end, now(), now(), now())",
+                     case when $5 = 'not_dispatched' then 'breaker_open' end, now(), now(), now(), now())",
         )
         .bind(id.as_uuid())
         .bind(charge.order_id.as_uuid())

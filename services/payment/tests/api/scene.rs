@@ -132,13 +132,15 @@ impl Scene {
         .await;
     }
 
-    /// The events in the outbox, published or not: type and data.
+    /// What order is told, published or not: type and data.
     pub async fn announced(&self, id: AttemptId) -> Vec<(String, Value)> {
-        let rows: Vec<(String,)> = sqlx::query_as("select payload from outbox where payload like $1 order by id")
-            .bind(format!("%{id}%"))
-            .fetch_all(&self.pool)
-            .await
-            .unwrap();
+        let rows: Vec<(String,)> =
+            sqlx::query_as("select payload from outbox where payload like $1 and topic = $2 order by id")
+                .bind(format!("%{id}%"))
+                .bind(topic::PAYMENTS.name)
+                .fetch_all(&self.pool)
+                .await
+                .unwrap();
         let parsed = rows.iter().map(|(payload,)| serde_json::from_str::<Value>(payload).unwrap());
         parsed.map(|event| (event["type"].as_str().unwrap().to_owned(), event["data"].clone())).collect()
     }
