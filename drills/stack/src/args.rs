@@ -57,6 +57,9 @@ pub enum Command {
         /// With SIGKILL instead of SIGTERM.
         #[arg(long)]
         kill: bool,
+        /// For this one life, also over what it has otherwise; may be repeated. CRASH_AT=POINT arms a crash point.
+        #[arg(long, value_name = "NAME=VALUE")]
+        env: Vec<Setting>,
         #[arg(long, value_name = "N", value_parser = port_base)]
         port_base: Option<u16>,
     },
@@ -66,6 +69,9 @@ pub enum Command {
     /// Look after dead letters: messages that a consumer could not use.
     #[command(subcommand)]
     Dlq(Dlq),
+    /// Wait until nothing moves any more, and check the nine invariants on the databases, the provider's ledgers and
+    /// what clients were answered. Exit code 0: they hold, 1: one is violated, 2: could not look.
+    Oracle(Oracle),
     /// Format, lints and all tests, on a private PostgreSQL and Redis.
     Test {
         /// Leave out the end-to-end test and real Kafka.
@@ -115,6 +121,20 @@ pub enum Dlq {
         #[arg(long, value_name = "N", value_parser = port_base)]
         port_base: Option<u16>,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Oracle {
+    /// What clients were answered, a JSON line each, as `load --answers` writes it; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub answers: Vec<PathBuf>,
+    /// How many seconds to wait until nothing moves. What moves then is reported, and judged as it stands.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub quiet_within: u64,
+    #[arg(long)]
+    pub json: bool,
+    #[arg(long, value_name = "N", value_parser = port_base)]
+    pub port_base: Option<u16>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -213,6 +233,24 @@ impl FromStr for Kafka {
     }
 }
 
+/// An environment variable and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(Self { name: name.to_owned(), value: value.to_owned() }),
+            _ => Err("expected NAME=VALUE, for example LOG_LEVEL=debug".to_owned()),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {
     pub service: Service,
@@ -297,6 +335,16 @@ mod tests {
         let parse = |args: &[&str]| Cli::try_parse_from(["dev", "dlq", "replay"].iter().chain(args));
         assert!(parse(&["--all", "--topic", "orders"]).is_ok() && parse(&["--id", "x"]).is_ok());
         assert!(parse(&[]).is_err() && parse(&["--all", "--id", "x"]).is_err());
+    }
+
+    #[test]
+    fn a_setting_is_a_name_and_a_value_that_may_hold_anything() {
+        let parse = |text: &str| Cli::try_parse_from(["dev", "restart", "order", "--env", text]);
+        match parse("A=b=c").unwrap().command {
+            Command::Restart { env, .. } => assert_eq!((env[0].name.as_str(), env[0].value.as_str()), ("A", "b=c")),
+            other => panic!("{other:?}"),
+        }
+        assert!(parse("A").is_err() && parse("=b").is_err());
     }
 
     #[test]

@@ -21,7 +21,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{args::Target, layout::Layout, roster::Roster, say::say};
+use crate::{
+    args::{Setting, Target},
+    layout::Layout,
+    roster::Roster,
+    say::say,
+};
 
 const SOCKET: &str = "control.sock";
 const LONGEST_REQUEST: u64 = 4096;
@@ -29,7 +34,7 @@ const LONGEST_REQUEST: u64 = 4096;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
-    Restart { name: String, replica: Option<u16>, kill: bool },
+    Restart { name: String, replica: Option<u16>, kill: bool, env: Vec<(String, String)> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,11 +64,12 @@ pub fn forget(layout: &Layout) {
 }
 
 /// Asks the running supervisor to restart, and waits until the process is ready again.
-pub async fn restart(layout: &Layout, target: &Target, kill: bool) -> Result<String> {
+pub async fn restart(layout: &Layout, target: &Target, kill: bool, env: &[Setting]) -> Result<String> {
     let (_folder, path) = short_path(layout)?;
     let mut stream =
         UnixStream::connect(&path).await.context("the supervisor takes no requests (is it still starting?)")?;
-    let request = Request::Restart { name: target.name.clone(), replica: target.replica, kill };
+    let env = env.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
+    let request = Request::Restart { name: target.name.clone(), replica: target.replica, kill, env };
     let mut line = serde_json::to_vec(&request)?;
     line.push(b'\n');
     stream.write_all(&line).await.context("the supervisor went away")?;
@@ -85,7 +91,7 @@ async fn answer(mut stream: UnixStream, roster: Arc<Roster>) {
         _ => return,
     };
     let outcome = match request {
-        Ok(Request::Restart { name, replica, kill }) => restart_all(&roster, &name, replica, kill).await,
+        Ok(Request::Restart { name, replica, kill, env }) => restart_all(&roster, &name, replica, kill, &env).await,
         Err(e) => Err(e).context("unreadable request"),
     };
     let answer = match outcome {
@@ -99,14 +105,20 @@ async fn answer(mut stream: UnixStream, roster: Arc<Roster>) {
 }
 
 /// One after the other, so that a service with replicas stays up.
-async fn restart_all(roster: &Arc<Roster>, name: &str, replica: Option<u16>, kill: bool) -> Result<String> {
+async fn restart_all(
+    roster: &Arc<Roster>,
+    name: &str,
+    replica: Option<u16>,
+    kill: bool,
+    env: &[(String, String)],
+) -> Result<String> {
     let labels = roster.labels(name, replica);
     if labels.is_empty() {
         bail!("no such process; there are {}", roster.all_labels().join(", "));
     }
     for label in &labels {
         say!("restarting {label}");
-        roster.restart(label, kill.then_some(Signal::KILL)).await?;
+        roster.restart(label, kill.then_some(Signal::KILL), env).await?;
     }
     Ok(labels.join(", "))
 }

@@ -27,6 +27,7 @@ pub fn embedded(layout: &Layout) -> Result<Spec> {
         program: our_program(NAME)?,
         args: vec!["--listen".into(), format!("127.0.0.1:{port}").into()],
         env: Vec::new(),
+        extra: Vec::new(),
         account: Account::Same,
         hold_stdin: true,
         log: layout.log(NAME, None),

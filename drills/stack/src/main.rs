@@ -15,6 +15,7 @@ mod kafka;
 mod layout;
 mod leftovers;
 mod logs;
+mod oracle;
 mod ports;
 mod postgres;
 mod probe;
@@ -37,7 +38,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, error::ErrorKind};
 
 use crate::{
-    args::{Cli, Command, Rules, Target},
+    args::{Cli, Command, Rules, Setting, Target},
     layout::Checkout,
     say::say,
 };
@@ -88,18 +89,25 @@ async fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Token(_) | Command::Rules(_) => {}
         Command::Dlq(wanted) => dlq::run(&checkout, &wanted).await?,
-        Command::Restart { name, kill, port_base } => restart(&checkout, port_base, &name, kill).await?,
+        Command::Oracle(wanted) => return Ok(oracle::run(&checkout, &wanted).await),
+        Command::Restart { name, kill, env, port_base } => restart(&checkout, port_base, &name, kill, &env).await?,
         Command::Test { .. } => bail!("the tests are run by the script: ./dev test"),
         Command::WithStores { dir, command } => return with_stores::run(&checkout, &dir, &command).await,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn restart(checkout: &Checkout, port_base: Option<u16>, target: &Target, kill: bool) -> Result<()> {
+async fn restart(
+    checkout: &Checkout,
+    port_base: Option<u16>,
+    target: &Target,
+    kill: bool,
+    env: &[Setting],
+) -> Result<()> {
     let (layout, state) = state::the_system(checkout, port_base)?.context("nothing is running")?;
     if !state.supervised() {
         bail!("the supervisor is gone; ./dev up starts the system anew");
     }
-    say!("{} is ready again", control::restart(&layout, target, kill).await?);
+    say!("{} is ready again", control::restart(&layout, target, kill, env).await?);
     Ok(())
 }

@@ -94,6 +94,7 @@ impl Cluster {
             program,
             args,
             env: Vec::new(),
+            extra: Vec::new(),
             account: self.account.clone(),
             hold_stdin: false,
             log: self.log.clone(),

@@ -56,6 +56,8 @@ pub struct Spec {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub env: Vec<(&'static str, String)>,
+    /// Settings of one life, over all others.
+    pub extra: Vec<(String, String)>,
     pub account: Account,
     /// Its stdin stays open while it is supervised, and closes when the supervisor dies.
     pub hold_stdin: bool,
@@ -119,6 +121,7 @@ pub fn spawn(spec: &Spec, on_exit: impl FnOnce(ExitStatus) + Send + 'static) -> 
         .with_context(|| format!("cannot write {}", spec.log.display()))?;
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).envs(spec.env.iter().map(|(name, value)| (name, value)));
+    command.envs(spec.extra.iter().map(|(name, value)| (name, value)));
     spec.account.apply(&mut command);
     let mut child = command
         .stdin(if spec.hold_stdin { Stdio::piped() } else { Stdio::null() })

@@ -30,6 +30,7 @@ pub fn spec(dir: PathBuf, port: u16, log: PathBuf) -> Option<Spec> {
         program,
         args,
         env: Vec::new(),
+        extra: Vec::new(),
         account: Account::Same,
         hold_stdin: false,
         log,

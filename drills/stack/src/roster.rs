@@ -70,10 +70,16 @@ impl Roster {
         until_ready(&spec, &running).await
     }
 
-    /// Stops what is known by the label, if it runs, and starts it again.
-    pub async fn restart(self: &Arc<Self>, label: &str, signal: Option<Signal>) -> Result<()> {
+    /// Stops what is known by the label, if it runs, and starts it again; `extra` settings are for that life alone.
+    pub async fn restart(
+        self: &Arc<Self>,
+        label: &str,
+        signal: Option<Signal>,
+        extra: &[(String, String)],
+    ) -> Result<()> {
         let _turn = self.turn.lock().await;
         let (spec, running) = self.ask_to_end(label)?;
+        let spec = Spec { extra: extra.to_vec(), ..spec };
         if let Some(running) = running {
             running.stop(signal.unwrap_or(spec.stage.stop_signal()), spec.stage.patience()).await;
         }
@@ -86,7 +92,7 @@ impl Roster {
         let spec = {
             let inner = self.inner();
             let slot = inner.slots.iter().find(|slot| slot.spec.label() == label);
-            slot.filter(|slot| slot.running.is_none()).map(|slot| slot.spec.clone())
+            slot.filter(|slot| slot.running.is_none()).map(|slot| Spec { extra: Vec::new(), ..slot.spec.clone() })
         };
         match spec {
             Some(spec) => self.start(spec).await,

@@ -116,6 +116,23 @@ fn restart_gives_a_live_process_a_new_life_and_does_not_call_it_a_death() {
 }
 
 #[test]
+fn a_setting_given_at_a_restart_is_for_that_life_alone() {
+    let checkout = Checkout::new();
+    checkout.up(&[]).succeeded();
+    let environment = || {
+        let pid = checkout.process("payment", 0)["pid"].clone();
+        fs::read_to_string(format!("/proc/{pid}/environ")).unwrap()
+    };
+    checkout.run(&["restart", "payment:0", "--env", "CRASH_AT=before_the_call", "--env", "APP_ENV=test"]).succeeded();
+    let armed = environment();
+    assert!(armed.contains("CRASH_AT=before_the_call\0") && armed.contains("APP_ENV=test\0"), "{armed}");
+    checkout.run(&["restart", "payment"]).succeeded();
+    let plain = environment();
+    assert!(!plain.contains("CRASH_AT") && plain.contains("APP_ENV=dev\0"), "{plain}");
+    checkout.run(&["restart", "payment", "--env", "CRASH_AT"]).says("expected NAME=VALUE");
+}
+
+#[test]
 fn with_keep_a_process_that_dies_is_started_again() {
     let checkout = Checkout::new();
     checkout.up(&["--keep"]).succeeded();

@@ -5,6 +5,7 @@ mod checkout;
 mod dead_letters;
 mod half_dead;
 mod life;
+mod oracle;
 mod refusals;
 mod rules;
 mod stores;
