@@ -8,7 +8,7 @@ use std::{str::FromStr, time::Duration};
 use contracts::{Problem, ProblemType};
 use resilience::Deadline;
 use sqlx::{
-    PgPool, Postgres, Transaction,
+    ConnectOptions, Connection, PgPool, Postgres, Transaction,
     migrate::{MigrateError, Migration, Migrator},
     postgres::{PgConnectOptions, PgPoolOptions},
 };
@@ -88,13 +88,14 @@ impl Database {
     pub async fn migrate(&self, shared: &Migrator, own: &Migrator) -> Result<(), MigrateError> {
         let mut all: Vec<Migration> = shared.iter().chain(own.iter()).cloned().collect();
         all.sort_by_key(|migration| migration.version);
-        // A migration may take longer than a request's statement may.
-        let mut connection = self.pool.acquire().await?;
-        sqlx::query("set statement_timeout = 0").execute(&mut *connection).await?;
-        sqlx::query("set lock_timeout = 0").execute(&mut *connection).await?;
-        let applied = Migrator::with_migrations(all).run(&mut *connection).await;
-        // The session's settings are no longer a request's: it does not go back to the pool.
-        drop(connection.detach());
+        // A connection of its own: a migration may take longer than a request's statement may, and a start on a busy
+        // machine longer than a request waits for the pool.
+        let options = (*self.pool.connect_options()).clone();
+        let mut connection = options.options([("statement_timeout", "0"), ("lock_timeout", "0")]).connect().await?;
+        let applied = Migrator::with_migrations(all).run(&mut connection).await;
+        if let Err(error) = connection.close().await {
+            tracing::debug!(%error, "the connection that migrated did not say good-bye");
+        }
         applied
     }
 
