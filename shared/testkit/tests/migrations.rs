@@ -1,7 +1,5 @@
 //! A start on a machine that is busy.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use std::time::Duration;
 
 use durable::{Database, database::DatabaseConfig, migrations::MIGRATIONS};
