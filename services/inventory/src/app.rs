@@ -1,12 +1,12 @@
 //! Puts inventory together; nothing is constructed anywhere else.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ::events::{Consumer, ConsumerConfig};
 use anyhow::Context;
 use chassis::{App, Lifecycle, Wiring};
 use contracts::topic::ORDERS;
-use durable::{Database, database::DatabaseConfig, inbox};
+use durable::inbox;
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use utoipa::OpenApi;
@@ -20,23 +20,11 @@ use crate::{
 /// Inventory's own tables; versions from 100.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/inventory");
 
-/// How long a start waits for the database: longer than a server takes that was started at the same moment.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = wiring.rules.handle.clone();
-    let at_start = &wiring.rules.rules.database;
     let messaging = &wiring.rules.rules.messaging;
     let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
-    let limits = DatabaseConfig {
-        url: config.database_url,
-        connections: at_start.connections(),
-        acquire_timeout: at_start.acquire_timeout,
-        lock_timeout: at_start.lock_timeout,
-        statement_timeout: at_start.statement_timeout,
-    };
-    let database = Database::connect(&limits, PATIENCE).await.context("no database at DATABASE_URL")?;
-    database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
+    let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
     if wiring.dev {
         let added = seed::seed(&database).await.context("the seed data cannot be added")?;
         tracing::info!(added, "seeded");

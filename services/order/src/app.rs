@@ -1,11 +1,11 @@
 //! The only place where the service's parts are constructed.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::Context;
 use chassis::{App, Degradable, Downstream, Lifecycle, Wiring, downstream};
 use contracts::topic::PAYMENTS;
-use durable::{Database, database::DatabaseConfig, inbox, migrations, outbox::Outbox};
+use durable::{inbox, outbox::Outbox};
 use events::{Consumer, ConsumerConfig, Relay, RelayConfig};
 use rules::Degrade;
 use serde_json::json;
@@ -23,27 +23,14 @@ use crate::{
     workflow::{Changes, Workflow},
 };
 
-/// How long a start waits for the database to come up.
-const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
-
 /// Which rule guards a callee.
 type Rule = fn(&rules::Downstreams) -> &rules::Downstream;
 
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = &wiring.rules.handle;
-    let at_start = &wiring.rules.rules.database;
     let messaging = &wiring.rules.rules.messaging;
     let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
-    let limits = DatabaseConfig {
-        url: config.database_url,
-        connections: at_start.connections(),
-        acquire_timeout: at_start.acquire_timeout,
-        lock_timeout: at_start.lock_timeout,
-        statement_timeout: at_start.statement_timeout,
-    };
-    let database =
-        Database::connect(&limits, DATABASE_PATIENCE).await.context("DATABASE_URL: the database does not answer")?;
-    database.migrate(&migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
+    let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
     let outbox = Outbox::new(database.pool().clone());
 
     let token = wiring.credentials.own_token();

@@ -1,11 +1,11 @@
 //! The only place that constructs things.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::Context;
 use chassis::{App, Downstream, Lifecycle, Wiring, downstream};
 use contracts::payment::Channel;
-use durable::{Database, database::DatabaseConfig, outbox::Outbox};
+use durable::outbox::Outbox;
 use events::{Relay, RelayConfig};
 use serde_json::json;
 use sqlx::migrate::Migrator;
@@ -20,21 +20,10 @@ use crate::{
 /// The service's own tables; versions from 100.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/payment");
 
-/// How long a start waits for a database that is starting too.
-const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
-
 pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
     let rules = &wiring.rules.rules;
     let connections = rules.database.connections();
-    let database_config = DatabaseConfig {
-        url: config.database_url,
-        connections,
-        acquire_timeout: rules.database.acquire_timeout,
-        lock_timeout: rules.database.lock_timeout,
-        statement_timeout: rules.database.statement_timeout,
-    };
-    let database = Database::connect(&database_config, DATABASE_PATIENCE).await.context("no database")?;
-    database.migrate(&durable::migrations::MIGRATIONS, &MIGRATIONS).await.context("the migrations do not apply")?;
+    let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
 
     let outbox = Outbox::new(database.pool().clone());
     let in_force = wiring.rules.handle.clone();

@@ -134,6 +134,10 @@ pub struct User {
 #[derive(Debug, Clone)]
 pub struct Caller(pub String);
 
+/// Who sent a webhook, as [`accept_sender`] has it: the name that rules have for them.
+#[derive(Debug, Clone)]
+pub struct Sender(pub String);
+
 /// For scopes that users call. Behind it are the [`guards`].
 pub async fn require_user<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
     let claims = credentials(&request)?.user(bearer(&request)?).ok_or_else(unauthenticated)?;
@@ -148,6 +152,18 @@ pub async fn require_caller<B: MessageBody>(
 ) -> Result<ServiceResponse<B>, Error> {
     let caller = credentials(&request)?.caller(bearer(&request)?).map(str::to_owned).ok_or_else(unauthenticated)?;
     request.extensions_mut().insert(Caller(caller));
+    guards::admit(request, next).await
+}
+
+/// For scopes that webhooks come to. Who sends them is the last part of the route's path; that it is really them shows in
+/// a signature over the body, which the handler checks. Behind it are the [`guards`], with a quota for each sender.
+pub async fn accept_sender<B: MessageBody>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    let pattern = request.match_pattern().unwrap_or_default();
+    let sender = pattern.rsplit('/').next().unwrap_or_default().to_owned();
+    request.extensions_mut().insert(Sender(sender));
     guards::admit(request, next).await
 }
 

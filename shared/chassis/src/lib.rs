@@ -5,13 +5,15 @@
 //! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems)
 //! · [`problem`] · [`downstream`] (outbound calls and the evidence that they leave) · [`signals`] (what follows from how
 //! calls went) · [`degradation`] and [`degradable`] (what is
-//! served with less) · `alerts` · [`admin`] · [`openapi`] · [`telemetry`] · [`crash`] (where a process may be made to die).
+//! served with less) · [`database`] · `alerts` · [`admin`] · [`openapi`] · [`telemetry`] · [`crash`] (where a process
+//! may be made to die).
 
 pub mod admin;
 mod alerts;
 pub mod auth;
 pub mod context;
 pub mod crash;
+pub mod database;
 pub mod degradable;
 pub mod degradation;
 pub mod dev_secrets;

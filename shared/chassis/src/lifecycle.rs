@@ -113,6 +113,12 @@ impl Lifecycle {
         InFlight(self.0.clone())
     }
 
+    /// Tasks of the main runtime: a number that only grows is a leak.
+    #[must_use]
+    pub fn alive_tasks(&self) -> usize {
+        self.0.main.metrics().num_alive_tasks()
+    }
+
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.in_flight.load(Ordering::Acquire)

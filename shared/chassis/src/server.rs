@@ -28,8 +28,6 @@ pub struct Listeners {
     admin: ServerHandle,
 }
 
-/// Longer than any client of ours keeps an unused connection, so that it is the client who closes.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
 /// A client from outside has half a second for its request line and headers, and is cut off soon after, with a bare
 /// 408. The framework reckons from a clock that it sets every half a second, so that what it is told must be longer by
 /// as much: told 500 ms, it now and then cuts off a client that has only just connected.
@@ -68,7 +66,8 @@ pub fn listen(
             .default_service(web::to(problem::unknown_path))
     })
     .workers(workers)
-    .keep_alive(KEEP_ALIVE)
+    // Longer than any client of ours keeps an unused connection, so that it is the client who closes.
+    .keep_alive(rules::KEEP_ALIVE)
     .client_request_timeout(header_timeout)
     .max_connections(MAX_CONNECTIONS)
     .shutdown_timeout(STOP_TIMEOUT_SECONDS)

@@ -83,6 +83,21 @@ pub fn metrics() -> &'static PrometheusHandle {
     })
 }
 
+/// What this process takes of the machine. Set when somebody asks for it.
+pub fn measure_process(alive_tasks: usize) {
+    metrics::gauge!("process_tasks").set(alive_tasks as f64);
+    if let Some(bytes) = resident_bytes() {
+        metrics::gauge!("process_resident_memory_bytes").set(bytes as f64);
+    }
+}
+
+/// As Linux tells it; nothing elsewhere.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1_024)
+}
+
 /// Without this, histograms keep every sample since the start. Runs until the runtime ends.
 pub async fn metrics_upkeep() {
     let mut tick = tokio::time::interval(Duration::from_secs(5));

@@ -91,6 +91,33 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    proptest::proptest! {
+        #[test]
+        fn no_hop_waits_longer_than_the_one_above_it_and_all_of_them_fit_into_the_first_budget(
+            budget in 1_u64..10_000,
+            hops in proptest::collection::vec((0_u64..3_000, 1_u64..5_000, 0_u64..100), 1..8),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let ms = Duration::from_millis;
+                let mut deadline = Deadline::after(ms(budget));
+                for (works, cap, reserve) in hops {
+                    tokio::time::advance(ms(works)).await;
+                    let left = deadline.remaining();
+                    let Ok(given) = deadline.child(ms(cap), ms(reserve)) else {
+                        proptest::prop_assert!(left <= ms(reserve), "{left:?} left and refused");
+                        return Ok(());
+                    };
+                    proptest::prop_assert!(given <= ms(cap) && given + ms(reserve) <= left);
+                    let inner = Deadline::after(given);
+                    proptest::prop_assert!(inner.instant() + ms(reserve) <= deadline.instant());
+                    deadline = inner;
+                }
+                Ok(())
+            })?;
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_caller_can_shorten_the_budget_and_not_extend_it() {
         assert_eq!(Deadline::for_request(Some(100 * MS), 3_000 * MS).remaining(), 100 * MS);

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use resilience::{
     Deadline,
     bulkhead::{Bulkhead, BulkheadConfig},
@@ -197,4 +198,71 @@ fn a_permit_taken_and_returned_allocates_nothing() {
         }
     });
     assert_eq!(measured.count_total, 0);
+}
+
+/// What may happen to a bulkhead.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Somebody asks, and waits this long at most.
+    Ask(u64),
+    /// The oldest call ends.
+    End,
+    /// The last who asked leaves, in a call or in the queue.
+    Leave,
+    Pass(u64),
+    Resize(u32),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0_u64..80).prop_map(Step::Ask),
+        3 => Just(Step::End),
+        1 => Just(Step::Leave),
+        2 => (1_u64..60).prop_map(Step::Pass),
+        1 => (1_u32..6).prop_map(Step::Resize),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_no_permit_is_lost_and_none_is_given_twice(steps in prop::collection::vec(any_step(), 1..120)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let bulkhead = of(3, 50, 4);
+            let (mut asked, mut largest) = (Vec::new(), 3);
+            for step in steps {
+                match step {
+                    Step::Ask(patience) => {
+                        let bulkhead = bulkhead.clone();
+                        asked.push(tokio::spawn(async move {
+                            let _permit = bulkhead.acquire(Deadline::after(MS * patience as u32)).await.ok()?;
+                            std::future::pending::<()>().await;
+                            Some(())
+                        }));
+                    }
+                    Step::End if !asked.is_empty() => asked.remove(0).abort(),
+                    Step::Leave => drop(asked.pop().map(|last| last.abort())),
+                    Step::End => {}
+                    Step::Pass(ms) => advance(MS * ms as u32).await,
+                    Step::Resize(cap) => {
+                        bulkhead.reconfigure(BulkheadConfig { cap, wait: 50 * MS, max_waiting: 4 }).unwrap();
+                        largest = largest.max(cap);
+                    }
+                }
+                settle().await;
+                let now = bulkhead.snapshot();
+                // Those who were let in under a larger cap stay.
+                prop_assert!(now.in_flight <= largest && now.waiting <= 4, "{now:?}");
+                if now.in_flight == 0 {
+                    largest = now.cap;
+                }
+            }
+            asked.iter().for_each(tokio::task::JoinHandle::abort);
+            settle().await;
+            let cap = bulkhead.snapshot().cap;
+            let all: Vec<_> = std::iter::from_fn(|| bulkhead.try_acquire()).take(100).collect();
+            prop_assert_eq!(all.len(), cap as usize, "exactly the cap is free again");
+            Ok(())
+        })?;
+    }
 }

@@ -24,6 +24,10 @@ pub use schema::{
     feature, service_of,
 };
 
+/// How long a service keeps a connection that is not used. No rule: it is what the rules of its callers are held
+/// against, since a client that keeps one for longer meets closed connections.
+pub const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(75);
+
 /// Where the rules in force came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -315,7 +315,19 @@ fn unavailable(kind: ProblemType) -> Problem {
 
 fn payment_unavailable(reason: &str) -> Problem {
     let detail = format!("the charge did not reach the provider ({reason}); nothing was charged");
-    Problem::new(ProblemType::PaymentUnavailable, detail).with_mechanism(format!("payment.{reason}"))
+    Problem::new(ProblemType::PaymentUnavailable, detail).with_mechanism(mechanism(reason))
+}
+
+/// Our guard towards payment that kept the charge from leaving; anything else is payment's word.
+fn mechanism(reason: &str) -> String {
+    let guard = match reason {
+        "breaker_open" => "breaker",
+        "bulkhead_full" => "bulkhead",
+        "rate_limited" => "rate_limit",
+        "connect_failed" => "connect",
+        other => return format!("payment.{other}"),
+    };
+    format!("{guard}.payment")
 }
 
 #[cfg(test)]

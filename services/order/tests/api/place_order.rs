@@ -194,7 +194,7 @@ async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
     let world = World::with(patient(), url, refusing_url(), inventory, payment).await;
     let (status, body) = world.place("k", &tea()).await;
     assert_eq!((status, &body["type"]), (503, &json!("urn:problem:payment-unavailable")));
-    assert_eq!(body["mechanism"], "payment.connect_failed");
+    assert_eq!(body["mechanism"], "connect.payment");
     assert_eq!(world.count("select count(*) from idempotency_keys").await, 0);
     assert_eq!(world.inventory.seen_at("POST", "/v1/reservations/").len(), 1);
 }
@@ -224,7 +224,7 @@ async fn an_open_breaker_refuses_orders_and_leaves_fences_alone() {
     assert_eq!(world.place("in-doubt", &tea()).await.0, 202);
     let charges = world.payment.seen_at("PUT", "/").len();
     let (status, body) = world.place("refused", &tea()).await;
-    assert_eq!((status, &body["mechanism"]), (503, &json!("payment.breaker_open")));
+    assert_eq!((status, &body["mechanism"]), (503, &json!("breaker.payment")));
     assert_eq!(world.payment.seen_at("PUT", "/").len(), charges, "nothing was sent");
     let seen = callees().await;
     assert_eq!(seen["payment"]["breaker"]["state"], "open");

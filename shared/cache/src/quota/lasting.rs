@@ -41,7 +41,7 @@ impl Lasting {
     }
 
     /// A guess, until Redis has told better.
-    pub(super) fn expect(&self, replicas: u32) {
+    pub(super) fn expect_replicas(&self, replicas: u32) {
         if !self.answered_before.load(Relaxed) {
             self.replicas.store(replicas, Relaxed);
         }

@@ -135,7 +135,8 @@ impl Inside {
         // A short wait for a permit is no excuse for the callee; a try that got markedly less than its due is one.
         let cut_short = budget < in_full.mul_f64(0.75);
         let tried = Tried { outcome, status, retry_after, timed_out, cut_short };
-        let verdict = tried.verdict(took >= rule.breaker.slow_threshold);
+        let slow = took >= rule.breaker.slow_threshold;
+        let verdict = tried.verdict(slow);
         match verdict {
             Verdict::Success => lease.success(),
             Verdict::Failure => lease.failure(),
@@ -144,7 +145,7 @@ impl Inside {
         if verdict != Verdict::Neutral {
             self.signals.record(context, self.name, verdict == Verdict::Failure, took, bytes);
         }
-        self.guards.meters().tried(&tried.outcome, tried.timed_out, took);
+        self.guards.meters().tried(&tried.outcome, tried.timed_out, slow, took);
         tried
     }
 }

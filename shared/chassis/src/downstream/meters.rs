@@ -21,11 +21,14 @@ pub(super) struct Meters {
     opened: Counter,
     half_open_failures: Counter,
     failure_ratio: Gauge,
+    slow_ratio: Gauge,
     bulkhead_waiting: Gauge,
     bulkhead_cap: Gauge,
     permits_available: Gauge,
     retry_budget: Gauge,
     timeouts: Counter,
+    /// Over, and later than the breaker likes, but not by our timeout: the two are told apart.
+    slow: Counter,
     answered: Histogram,
     not_sent: Histogram,
     refused: Histogram,
@@ -50,11 +53,13 @@ impl Meters {
             opened: counter!("stability_breaker_open_total", "downstream" => name),
             half_open_failures: counter!("stability_breaker_half_open_failures_total", "downstream" => name),
             failure_ratio: gauge!("stability_breaker_failure_ratio", "downstream" => name),
+            slow_ratio: gauge!("stability_breaker_slow_ratio", "downstream" => name),
             bulkhead_waiting: gauge!("stability_bulkhead_waiting", "downstream" => name),
             bulkhead_cap: gauge!("stability_bulkhead_cap", "downstream" => name),
             permits_available: gauge!("stability_limiter_permits_available", "downstream" => name),
             retry_budget: gauge!("stability_retry_budget_available", "downstream" => name),
             timeouts: counter!("downstream_request_timeout_total", "downstream" => name),
+            slow: counter!("downstream_request_slow_total", "downstream" => name),
             answered: took("answered"),
             not_sent: took("not_sent"),
             refused: took("refused"),
@@ -63,7 +68,7 @@ impl Meters {
     }
 
     /// A try that is over.
-    pub fn tried<T>(&self, outcome: &Result<T, CallError>, timed_out: bool, took: Duration) {
+    pub fn tried<T>(&self, outcome: &Result<T, CallError>, timed_out: bool, slow: bool, took: Duration) {
         let (label, histogram) = match outcome {
             Ok(_) => ("answered", &self.answered),
             Err(CallError::NotSent(_)) => ("not_sent", &self.not_sent),
@@ -73,6 +78,8 @@ impl Meters {
         histogram.record(took.as_secs_f64());
         if timed_out {
             self.timeouts.increment(1);
+        } else if slow {
+            self.slow.increment(1);
         }
         if let Err(error) = outcome {
             tracing::info!(downstream = self.name, outcome = label, reason = %error, "downstream call");
@@ -104,6 +111,7 @@ impl Meters {
     pub fn gauge(&self, now: &DownstreamSnapshot) {
         self.breaker_state.set(f64::from(now.breaker.state.metric()));
         self.failure_ratio.set(now.breaker.failure_ratio);
+        self.slow_ratio.set(now.breaker.slow_ratio);
         if let Some(ms) = now.breaker.last_recovery_ms {
             // There is none before the first recovery, and a zero would look like a quick one.
             gauge!("stability_breaker_recovery_seconds", "downstream" => self.name)

@@ -21,7 +21,7 @@ pub(super) fn of(request: &ServiceRequest, by_rule: Criticality, asking: &Asking
         }
     };
     Ok(match asking {
-        Asking::User(_) => said.min(by_rule),
+        Asking::User(_) | Asking::Sender(_) => said.min(by_rule),
         Asking::Caller(_) => said,
     })
 }

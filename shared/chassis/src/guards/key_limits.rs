@@ -1,4 +1,4 @@
-//! A quota for each user, tenant and calling service: nobody uses up what belongs to all.
+//! A quota for each user, tenant, calling service and sender of webhooks: nobody uses up what belongs to all.
 //!
 //! A user's requests count against the user, by tier, and then against the tenant. One of our own services has a quota
 //! by its name and none by the user it works for: that user was judged at the edge.
@@ -14,12 +14,14 @@ pub(super) const USER: &str = "rate_limit.user";
 pub(super) const POLL: &str = "rate_limit.poll";
 pub(super) const TENANT: &str = "rate_limit.tenant";
 pub(super) const CALLER: &str = "rate_limit.caller";
+pub(super) const WEBHOOK: &str = "rate_limit.webhook";
 
 pub(super) struct KeyLimits {
     user: PerKey<Uuid>,
     poll: PerKey<Uuid>,
     tenant: PerKey<String>,
     caller: PerKey<String>,
+    webhook: PerKey<String>,
 }
 
 impl KeyLimits {
@@ -29,6 +31,7 @@ impl KeyLimits {
             poll: PerKey::new(rules.poll.clone())?,
             tenant: PerKey::new(rules.tenant.clone())?,
             caller: PerKey::new(rules.caller.clone())?,
+            webhook: PerKey::new(rules.webhook.clone())?,
         })
     }
 
@@ -36,7 +39,8 @@ impl KeyLimits {
         self.user.reconfigure(&rules.user)?;
         self.poll.reconfigure(&rules.poll)?;
         self.tenant.reconfigure(&rules.tenant)?;
-        self.caller.reconfigure(&rules.caller)
+        self.caller.reconfigure(&rules.caller)?;
+        self.webhook.reconfigure(&rules.webhook)
     }
 
     /// Takes one from every quota that the request counts against.
@@ -56,6 +60,7 @@ impl KeyLimits {
                 }
             }
             Asking::Caller(caller) => take(&self.caller, &caller.0, None, CALLER, governed),
+            Asking::Sender(sender) => take(&self.webhook, &sender.0, None, WEBHOOK, governed),
         }
     }
 
@@ -64,11 +69,12 @@ impl KeyLimits {
         self.poll.evict_idle();
         self.tenant.evict_idle();
         self.caller.evict_idle();
+        self.webhook.evict_idle();
     }
 
     pub fn snapshot(&self) -> Value {
-        let [user, poll, tenant, caller] = self.snapshots().map(|(_, snapshot)| snapshot);
-        json!({"user": user, "poll": poll, "tenant": tenant, "caller": caller})
+        let [user, poll, tenant, caller, webhook] = self.snapshots().map(|(_, snapshot)| snapshot);
+        json!({"user": user, "poll": poll, "tenant": tenant, "caller": caller, "webhook": webhook})
     }
 
     pub fn measure(&self) {
@@ -79,12 +85,13 @@ impl KeyLimits {
         }
     }
 
-    fn snapshots(&self) -> [(&'static str, resilience::rate_limit::PerKeySnapshot); 4] {
+    fn snapshots(&self) -> [(&'static str, resilience::rate_limit::PerKeySnapshot); 5] {
         [
             (USER, self.user.snapshot()),
             (POLL, self.poll.snapshot()),
             (TENANT, self.tenant.snapshot()),
             (CALLER, self.caller.snapshot()),
+            (WEBHOOK, self.webhook.snapshot()),
         ]
     }
 }

@@ -15,6 +15,7 @@ mod quotas;
 mod rate_limit_headers;
 mod refusal;
 mod route_limits;
+mod tenants;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -42,6 +43,7 @@ use quotas::{Presence, Quotas};
 use rate_limit_headers::Governed;
 use refusal::{Refusal, Refusals};
 use route_limits::RouteLimits;
+use tenants::Tenants;
 
 pub use quotas::{BadRule, SharedRedis};
 pub use refusal::Refused;
@@ -58,12 +60,14 @@ pub struct Guards {
     quotas: Quotas,
     signals: Signals,
     refusals: Refusals,
+    tenants: Tenants,
 }
 
 /// Who asks, as far as the guards care.
 enum Asking {
     User(auth::User),
     Caller(auth::Caller),
+    Sender(auth::Sender),
 }
 
 impl Asking {
@@ -72,6 +76,7 @@ impl Asking {
         match self {
             Self::User(user) => user.tenant.as_deref().unwrap_or(USERS),
             Self::Caller(caller) => &caller.0,
+            Self::Sender(sender) => &sender.0,
         }
     }
 }
@@ -90,11 +95,12 @@ impl Guards {
         Ok(Self {
             service,
             in_flight: InFlight::default(),
-            routes: RouteLimits::new(rules)?,
+            routes: RouteLimits::new(service, rules)?,
             keys: KeyLimits::new(&rules.key_limits)?,
             quotas: Quotas::new(service, instance, redis, rules)?,
             signals,
             refusals: Refusals::new()?,
+            tenants: Tenants::default(),
         })
     }
 
@@ -144,7 +150,7 @@ impl Guards {
             "in_flight": {
                 "taken": self.in_flight.taken(), "limit": caps.critical, "sheddable_limit": caps.sheddable
             },
-            "routes": self.routes.snapshot(),
+            "routes": self.routes.snapshot(rules),
             "keys": self.keys.snapshot(),
             "quotas": self.quotas.snapshot(),
             "composite": self.signals.snapshot(),
@@ -175,7 +181,8 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     let asking = {
         let extensions = request.extensions();
         let user = extensions.get::<auth::User>().cloned().map(Asking::User);
-        user.or_else(|| extensions.get::<auth::Caller>().cloned().map(Asking::Caller))
+        let caller = extensions.get::<auth::Caller>().cloned().map(Asking::Caller);
+        user.or(caller).or_else(|| extensions.get::<auth::Sender>().cloned().map(Asking::Sender))
     };
     let (Some(shared), Some(context), Some(asking)) = (shared, context.as_mut(), asking) else {
         return Err(ApiProblem::from(problem::internal()).into());
@@ -187,6 +194,9 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     context.criticality = criticality;
     context.consumer = asking.consumer().into();
     request.extensions_mut().insert(context.clone());
+    if let Asking::User(auth::User { tenant: Some(tenant), .. }) = &asking {
+        guards.tenants.count(tenant);
+    }
     let refuse = |refused| guards.refusals.answer(refused, rules.version);
 
     let caps = in_flight::caps(guards.service, &rules);

@@ -15,7 +15,7 @@ use actix_web::{Error, error::InternalError};
 use contracts::{Problem, ProblemType};
 use resilience::{
     composite::Rejection,
-    rate_limit::{Invalid, Quota, RateLimited, TokenBucket},
+    rate_limit::{Clock, Invalid, Quota, RateLimited, TokenBucket},
 };
 
 use super::{key_limits, quotas, rate_limit_headers::Governed, route_limits};
@@ -98,7 +98,7 @@ fn used_up(limit: u32, window: Duration) -> String {
 }
 
 /// The log's own limits, one a mechanism, and one for all that the operator names.
-pub(super) struct Refusals([Mechanism; 9]);
+pub(super) struct Refusals([Mechanism; 10]);
 
 struct Mechanism {
     name: &'static str,
@@ -108,7 +108,12 @@ struct Mechanism {
 
 impl Refusals {
     pub fn new() -> Result<Self, Invalid> {
-        let of = |name| Ok(Mechanism { name, log: TokenBucket::new(LOGGED)?, unlogged: AtomicU64::new(0) });
+        Self::with_clock(&Clock::counter())
+    }
+
+    fn with_clock(clock: &Clock) -> Result<Self, Invalid> {
+        let log = || TokenBucket::with_clock(LOGGED, clock.clone());
+        let of = |name| Ok(Mechanism { name, log: log()?, unlogged: AtomicU64::new(0) });
         Ok(Self([
             of(IN_FLIGHT)?,
             of(route_limits::MECHANISM)?,
@@ -116,6 +121,7 @@ impl Refusals {
             of(key_limits::POLL)?,
             of(key_limits::TENANT)?,
             of(key_limits::CALLER)?,
+            of(key_limits::WEBHOOK)?,
             of(quotas::FAMILY)?,
             of(signals::FAMILY)?,
             of(DEADLINE)?,
@@ -146,5 +152,56 @@ impl Refusals {
         }
         let unlogged = known.unlogged.swap(0, Ordering::Relaxed);
         tracing::warn!(mechanism, rule_version, retry_after_ms, unlogged, "a request was refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Mutex, PoisonError},
+    };
+
+    use super::*;
+
+    /// What was logged, line by line.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Log {
+        fn lines(&self) -> Vec<String> {
+            let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+            String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+        }
+    }
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_refusals_is_ten_lines_a_second_for_each_mechanism_and_loses_no_count() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _in_force = tracing::subscriber::set_default(subscriber);
+        let refusals = Refusals::with_clock(&Clock::tokio()).unwrap();
+        let flood = |mechanism| (0..1_000).for_each(|_| refusals.log(mechanism, 7, 100));
+        flood(key_limits::USER);
+        assert_eq!(log.lines().len(), 10);
+        flood("quota.orders");
+        assert_eq!(log.lines().len(), 10, "another mechanism has its own");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        flood(key_limits::USER);
+        let lines = log.lines();
+        assert_eq!(lines.len(), 10);
+        assert!(lines[0].contains("unlogged=990") && lines[0].contains("rule_version=7"), "{}", lines[0]);
     }
 }

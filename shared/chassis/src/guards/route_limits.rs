@@ -12,12 +12,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use contracts::Service;
 use resilience::{
     Deadline,
     rate_limit::{Admitted, Invalid, Limiter, LimiterConfig},
 };
 use rules::{ROUTES, Rules};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{in_flight::InFlight, refusal::Refusal};
 
@@ -37,12 +38,12 @@ pub(super) struct RouteLimit {
     limiter: ArcSwap<Limiter>,
     /// Of this route alone.
     pub in_flight: InFlight,
-    /// A service shows the routes that it serves, and not those of its siblings.
-    used: AtomicBool,
+    /// A service shows the routes that are its own, used or not, and not those of its siblings.
+    shown: AtomicBool,
 }
 
 impl RouteLimits {
-    pub fn new(rules: &Rules) -> Result<Self, Invalid> {
+    pub fn new(service: Service, rules: &Rules) -> Result<Self, Invalid> {
         let mut by_pattern: HashMap<_, Vec<_>> = HashMap::new();
         for &name in ROUTES {
             let Some((method, pattern)) = name.split_once(' ') else { continue };
@@ -52,7 +53,7 @@ impl RouteLimits {
                 method,
                 limiter: ArcSwap::from_pointee(limiter),
                 in_flight: InFlight::default(),
-                used: AtomicBool::new(false),
+                shown: AtomicBool::new(rules::service_of(name) == Some(service.as_str())),
             });
         }
         Ok(Self { by_pattern })
@@ -71,21 +72,20 @@ impl RouteLimits {
         Ok(())
     }
 
-    pub fn snapshot(&self) -> Value {
-        let shown = self.used().map(|route| (route.name.to_owned(), json!(route.limiter.load().snapshot())));
-        Value::Object(shown.collect::<Map<_, _>>())
+    pub fn snapshot(&self, rules: &Rules) -> Value {
+        Value::Object(self.shown().map(|route| (route.name.to_owned(), route.snapshot(rules))).collect())
     }
 
     pub fn measure(&self) {
-        for route in self.used() {
+        for route in self.shown() {
             let remaining = route.limiter.load().snapshot().remaining;
             metrics::gauge!("stability_limiter_permits_available", "mechanism" => MECHANISM, "route" => route.name)
                 .set(f64::from(remaining));
         }
     }
 
-    fn used(&self) -> impl Iterator<Item = &RouteLimit> {
-        self.by_pattern.values().flatten().filter(|route| route.used.load(Ordering::Relaxed))
+    fn shown(&self) -> impl Iterator<Item = &RouteLimit> {
+        self.by_pattern.values().flatten().filter(|route| route.shown.load(Ordering::Relaxed))
     }
 }
 
@@ -93,7 +93,7 @@ impl RouteLimit {
     /// Refuses where nothing is left, and takes nothing otherwise: whoever then fails at a quota of their own must not
     /// have used up what belongs to all. `Some` is what was earned at this very moment, and is taken.
     pub fn look(&self) -> Result<Option<Admitted>, Refusal> {
-        self.used.store(true, Ordering::Relaxed);
+        self.shown.store(true, Ordering::Relaxed);
         let limiter = self.limiter.load();
         if limiter.snapshot().remaining > 0 {
             return Ok(None);
@@ -105,6 +105,16 @@ impl RouteLimit {
     pub async fn take(&self, deadline: Deadline) -> Result<Admitted, Refusal> {
         let limiter = self.limiter.load_full();
         limiter.acquire(deadline).await.map_err(|limited| Refusal::rate_limited(MECHANISM, POLICY, limited))
+    }
+
+    /// The limiter, and the cap of this route alone where its rule has one.
+    fn snapshot(&self, rules: &Rules) -> Value {
+        let mut shown = json!(self.limiter.load().snapshot());
+        let pattern = self.name.split_once(' ').map_or("", |(_, pattern)| pattern);
+        if let Some(most) = rules.route(self.method, pattern).max_in_flight {
+            shown["in_flight"] = json!({"taken": self.in_flight.taken(), "limit": most});
+        }
+        shown
     }
 
     fn apply(&self, config: LimiterConfig) -> Result<(), Invalid> {
@@ -135,7 +145,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_takes_nothing_and_refuses_when_nothing_is_left() {
-        let limits = RouteLimits::new(&rules("{ kind = \"token_bucket\", per_second = 0.01, burst = 5 }")).unwrap();
+        let limits =
+            RouteLimits::new(Service::Order, &rules("{ kind = \"token_bucket\", per_second = 0.01, burst = 5 }"))
+                .unwrap();
         let route = limits.find("POST", "/v1/orders").unwrap();
         assert!((0..100).all(|_| matches!(route.look(), Ok(None))));
         assert_eq!(admitted(route).await, 5);
@@ -146,7 +158,9 @@ mod tests {
 
     #[tokio::test]
     async fn another_figure_keeps_what_was_spent_and_another_kind_begins_anew() {
-        let limits = RouteLimits::new(&rules("{ kind = \"token_bucket\", per_second = 0.01, burst = 5 }")).unwrap();
+        let limits =
+            RouteLimits::new(Service::Order, &rules("{ kind = \"token_bucket\", per_second = 0.01, burst = 5 }"))
+                .unwrap();
         let route = limits.find("POST", "/v1/orders").unwrap();
         assert_eq!(admitted(route).await, 5);
         limits.apply(&rules("{ kind = \"token_bucket\", per_second = 0.01, burst = 50 }")).unwrap();

@@ -73,6 +73,17 @@ async fn whatever_ends_without_a_readable_answer_is_unknown_and_not_sent_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_not_followed_since_it_would_send_the_charge_again() {
+    let elsewhere = Stub::start(|_| Reply::Json(200, json!(1))).await;
+    let to = vec![("location", elsewhere.url())];
+    for status in [302, 307, 308] {
+        let (answer, seen) = outcome(Reply::With(to.clone(), Box::new(Reply::Json(status, json!({}))))).await;
+        assert!(matches!(answer, Err(CallError::Unknown(_))), "{status}: {answer:?}");
+        assert_eq!((seen, elsewhere.seen().len()), (1, 0), "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_problem_that_says_no_is_a_refusal() {
     let refusals =
         [ProblemType::OutOfStock, ProblemType::RateLimited, ProblemType::PaymentNotDispatched, ProblemType::Overloaded];

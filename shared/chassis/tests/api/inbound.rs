@@ -109,6 +109,22 @@ async fn our_own_services_and_unknown_senders_use_up_no_users_quota() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_sender_of_webhooks_has_a_quota_of_its_own() {
+    let mut rules = rules(5, MANY);
+    rules.key_limits.webhook.default = Quota::new(HARDLY_ANY, 3);
+    let shop = Shop::open(rules).await;
+    let notify = async || shop.app.post("/v1/webhooks/provider").send().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(notify().await.status(), 200);
+    }
+    let refused = notify().await;
+    assert_eq!(refused.headers()["ratelimit-policy"], "\"webhook\";q=3;w=3000");
+    assert_eq!(problem(refused).await.mechanism.as_deref(), Some("rate_limit.webhook"));
+    assert_eq!(shop.orders(&stranger(), 5).await.0, 5);
+    assert_eq!(shop.state().await["keys"]["webhook"]["keys"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_tenant_has_a_quota_for_all_its_users() {
     let mut rules = rules(5, MANY);
     rules.key_limits.tenant.default = Quota::new(HARDLY_ANY, 7);

@@ -8,6 +8,7 @@ mod composite;
 mod criticality;
 mod downstream;
 mod inbound;
+mod metrics;
 mod outbound;
 mod process;
 mod quotas;

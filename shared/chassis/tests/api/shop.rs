@@ -108,6 +108,11 @@ fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &A
             web::scope("/v1/stock").wrap(from_fn(auth::require_caller)).service(web::resource("").get(count(handled))),
         )
         .service(
+            web::scope("/v1/webhooks")
+                .wrap(from_fn(auth::accept_sender))
+                .service(web::resource("/provider").post(count(handled))),
+        )
+        .service(
             web::scope("/v1")
                 .wrap(from_fn(auth::require_user))
                 .service(web::resource("/orders").get(count(handled)).post(count(handled)))

@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_outlives_the_callees_patience_is_refused() {
+        let (path, reason) = only("[downstream.coupon]\npool_idle_ms = 75000");
+        assert_eq!(path, "downstream.coupon.pool_idle_ms");
+        assert!(reason.contains("75s"), "{reason}");
+        assert!(Rules::from_toml("[downstream.coupon]\npool_idle_ms = 74000").is_ok());
+    }
+
+    #[test]
     fn a_window_smaller_than_its_minimum_calls_is_refused() {
         let (path, _) = only("[downstream.coupon.breaker]\nwindow = { calls = 10 }");
         assert_eq!(path, "downstream.coupon.breaker.minimum_calls");

@@ -5,10 +5,8 @@ use std::time::Duration;
 use resilience::{composite::Action, rate_limit::LimiterConfig};
 
 use super::Report;
-use crate::{AdmissionLevel, Downstream, Quota, ROUTES, Rules, feature, path::key};
+use crate::{AdmissionLevel, Downstream, KEEP_ALIVE, Quota, ROUTES, Rules, feature, path::key};
 
-/// Connections are closed by the callee after this long without use; ours have to go first.
-const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const MOST_IN_FLIGHT: u32 = 100_000;
 
 pub(super) fn check(rules: &Rules, report: &mut Report) {

@@ -216,6 +216,40 @@ mod tests {
         (0..1_000).map(|_| u32::from(limiter.check(key, tier).is_ok())).sum()
     }
 
+    proptest::proptest! {
+        /// The last of the keys find no place, and share the overflow.
+        #[test]
+        fn over_any_window_no_key_gets_more_than_its_quota_and_its_burst_or_its_share_of_the_overflow(
+            arrivals in proptest::collection::vec((0_u64..400, 0_u64..12, proptest::bool::weighted(0.05)), 1..300),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            let admissions = runtime.block_on(async {
+                let limiter = PerKey::with_clock(config(10.0, 4, 8), Clock::tokio()).unwrap();
+                let (start, mut admissions) = (tokio::time::Instant::now(), Vec::new());
+                for (gap, key, evict) in arrivals {
+                    advance(Duration::from_millis(gap)).await;
+                    if evict {
+                        limiter.evict_idle();
+                    }
+                    if limiter.check(&key, Tier::DEFAULT).is_ok() {
+                        admissions.push((start.elapsed().as_secs_f64(), key));
+                    }
+                    proptest::prop_assert!(limiter.snapshot().keys <= 8);
+                }
+                Ok(admissions)
+            })?;
+            for (first, &(from, key)) in admissions.iter().enumerate() {
+                let mut sum = 0.0;
+                for &(at, _) in admissions[first..].iter().filter(|(_, other)| *other == key) {
+                    sum += 1.0;
+                    let own = 10.0 * (at - from) + 4.0;
+                    let shared = 5.0 * (at - from) + 5.0;
+                    proptest::prop_assert!(sum <= own + shared + 1e-6, "{sum} of key {key} in {} s", at - from);
+                }
+            }
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn each_key_has_its_own_quota_by_override_then_tier_then_default() {
         let mut config = config(10.0, 10, 1_000);
