@@ -134,9 +134,21 @@ pub struct User {
 #[derive(Debug, Clone)]
 pub struct Caller(pub String);
 
-/// Who sent a webhook, as [`accept_sender`] has it: the name that rules have for them.
+/// Whoever says what a webhook tells. Not yet proved when the guards see it: the proof covers the body, which they do not
+/// read, so that its quota is all that a stranger can use up.
 #[derive(Debug, Clone)]
 pub struct Sender(pub String);
+
+/// For webhooks: the handler checks the signature. The sender's name is the last part of the path. Behind it are the
+/// [`guards`].
+pub async fn accept_sender<B: MessageBody>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    let name = request.match_pattern().and_then(|pattern| Some(pattern.rsplit_once('/')?.1.to_owned()));
+    request.extensions_mut().insert(Sender(name.unwrap_or_default()));
+    guards::admit(request, next).await
+}
 
 /// For scopes that users call. Behind it are the [`guards`].
 pub async fn require_user<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
@@ -152,18 +164,6 @@ pub async fn require_caller<B: MessageBody>(
 ) -> Result<ServiceResponse<B>, Error> {
     let caller = credentials(&request)?.caller(bearer(&request)?).map(str::to_owned).ok_or_else(unauthenticated)?;
     request.extensions_mut().insert(Caller(caller));
-    guards::admit(request, next).await
-}
-
-/// For scopes that webhooks come to. Who sends them is the last part of the route's path; that it is really them shows in
-/// a signature over the body, which the handler checks. Behind it are the [`guards`], with a quota for each sender.
-pub async fn accept_sender<B: MessageBody>(
-    request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<B>, Error> {
-    let pattern = request.match_pattern().unwrap_or_default();
-    let sender = pattern.rsplit('/').next().unwrap_or_default().to_owned();
-    request.extensions_mut().insert(Sender(sender));
     guards::admit(request, next).await
 }
 

@@ -84,6 +84,21 @@ impl ProblemType {
     pub const fn retryable(self) -> bool {
         matches!(self, Self::IdempotencyInFlight | Self::RateLimited | Self::DeadlineExceeded) || self.status() == 503
     }
+
+    /// What refuses so, for a problem that does not say it more exactly: whoever is told to come back is told by what.
+    #[must_use]
+    pub const fn mechanism(self) -> Option<&'static str> {
+        match self {
+            Self::IdempotencyInFlight => Some("idempotency"),
+            Self::RateLimited => Some("rate_limit"),
+            Self::Overloaded => Some("in_flight"),
+            Self::PaymentUnavailable | Self::PaymentNotDispatched => Some("payment"),
+            Self::InventoryUnavailable => Some("inventory"),
+            Self::StorageUnavailable => Some("storage"),
+            Self::DeadlineExceeded => Some("deadline"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for ProblemType {
@@ -164,7 +179,7 @@ impl Problem {
             title: kind.title().to_owned(),
             status: kind.status(),
             detail: detail.into(),
-            mechanism: None,
+            mechanism: kind.mechanism().map(str::to_owned),
             rule_version: None,
             retryable: kind.retryable(),
             retry_after_ms: kind.retryable().then_some(Self::DEFAULT_RETRY_AFTER_MS),
@@ -242,6 +257,17 @@ mod tests {
         }
         let problem = Problem::new(ProblemType::RateLimited, "x").with_retry_after_ms(1_001);
         assert_eq!(problem.retry_after_seconds(), Some(2));
+    }
+
+    #[test]
+    fn whoever_may_come_back_is_told_when_and_by_what_they_were_refused() {
+        for kind in ProblemType::ALL {
+            let problem = Problem::new(*kind, "x");
+            assert_eq!(problem.mechanism.is_some(), kind.retryable(), "{kind}");
+            assert_eq!(problem.retry_after_ms.is_some(), kind.retryable(), "{kind}");
+        }
+        let problem = Problem::new(ProblemType::Overloaded, "x").with_mechanism("degrade.admission");
+        assert_eq!(problem.mechanism.as_deref(), Some("degrade.admission"), "what is known better");
     }
 
     #[test]

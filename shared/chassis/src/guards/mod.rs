@@ -181,8 +181,9 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     let asking = {
         let extensions = request.extensions();
         let user = extensions.get::<auth::User>().cloned().map(Asking::User);
-        let caller = extensions.get::<auth::Caller>().cloned().map(Asking::Caller);
-        user.or(caller).or_else(|| extensions.get::<auth::Sender>().cloned().map(Asking::Sender))
+        let caller = || extensions.get::<auth::Caller>().cloned().map(Asking::Caller);
+        let sender = || extensions.get::<auth::Sender>().cloned().map(Asking::Sender);
+        user.or_else(caller).or_else(sender)
     };
     let (Some(shared), Some(context), Some(asking)) = (shared, context.as_mut(), asking) else {
         return Err(ApiProblem::from(problem::internal()).into());

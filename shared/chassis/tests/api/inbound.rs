@@ -312,4 +312,9 @@ async fn a_refusal_from_further_in_that_names_its_mechanism_says_by_which_rules_
     assert!(answer.headers().contains_key("ratelimit"), "what was set on the way out stays");
     let told = problem(answer).await;
     assert_eq!((told.mechanism.as_deref(), told.rule_version), (Some("degrade.coupon"), Some(22)));
+
+    let answer = shop.app.get("/v1/orders/1/busy").bearer_auth(stranger()).send().await.unwrap();
+    let told = problem(answer).await;
+    assert_eq!((told.mechanism.as_deref(), told.rule_version), (Some("idempotency"), Some(22)));
+    assert!(told.retryable && told.retry_after_ms.is_some());
 }

@@ -125,6 +125,9 @@ fn configure(routes: &mut web::ServiceConfig, handled: &Arc<AtomicUsize>, go: &A
                         Err(problem.into())
                     },
                 ))
+                .service(web::resource("/orders/{order_id}/busy").get(async || -> Result<HttpResponse, ApiProblem> {
+                    Err(Problem::new(ProblemType::IdempotencyInFlight, "it runs").into())
+                }))
                 .service(web::resource("/panics").get(async || -> HttpResponse { panic!("on purpose") })),
         );
 }
