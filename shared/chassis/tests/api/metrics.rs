@@ -59,6 +59,7 @@ fn rules() -> Rules {
             // What is slow here is slow on purpose, and opens nothing.
             slow_ratio: 1.0,
             open: 20 * MS,
+            open_factor: 1.0,
             probes: 1,
             ramp: RampConfig { steps: Vec::new(), ..RampConfig::default() },
             ..BreakerConfig::default()
