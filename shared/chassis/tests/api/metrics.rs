@@ -55,9 +55,7 @@ fn rules() -> Rules {
         breaker: BreakerConfig {
             window: Window::Calls(10),
             minimum_calls: 4,
-            slow_threshold: MS,
-            // What is slow here is slow on purpose, and opens nothing.
-            slow_ratio: 1.0,
+            slow_threshold: 300 * MS,
             open: 20 * MS,
             open_factor: 1.0,
             probes: 1,
@@ -95,12 +93,15 @@ async fn every_name_that_is_promised_is_there_after_traffic() {
         breaker("open").await
     })
     .await;
-    stub.behave(|_| Reply::Late(5 * MS, Box::new(Reply::Json(200, serde_json::json!(1)))));
+    let fine = || Reply::Json(200, serde_json::json!(1));
+    stub.behave(move |_| fine());
     eventually("the breaker is closed", async || {
         ask().await;
         breaker("closed").await
     })
     .await;
+    stub.behave(move |_| Reply::Late(400 * MS, Box::new(fine())));
+    ask().await;
     let lifecycle = Lifecycle::new(tokio::runtime::Handle::current());
     let coupon = Degradable::live(Degrade::COUPON, &relay.rules, &lifecycle);
     let context = RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(1));
