@@ -84,7 +84,7 @@ async fn every_name_that_is_promised_is_there_after_traffic() {
     let breaker = async |state: &str| (serde_json::json!(relay.callee.snapshot().breaker.state) == state).then_some(());
 
     // A hot user, a tenant, a callee that fails until its breaker opens, probes that fail, and then one that is slow.
-    let hot = tenant_token(UserId::generate(), "tea-house");
+    let hot = tenant_token(UserId::generate(), "watched-house");
     for _ in 0..41 {
         relay.products(&hot).send().await.unwrap();
     }
@@ -121,7 +121,7 @@ async fn every_name_that_is_promised_is_there_after_traffic() {
         assert!(found, "{name} with {labels:?} is missing in\n{scrape}");
     }
     let counted = |name, label| value(&scrape, name, label).unwrap_or_default();
-    assert_eq!(counted("http_requests_by_tenant_total", "tenant=\"tea-house\""), 41.0);
+    assert_eq!(counted("http_requests_by_tenant_total", "tenant=\"watched-house\""), 41.0);
     assert!(counted("stability_breaker_open_total", "\"recommendation\"") >= 1.0);
     assert!(counted("downstream_request_slow_total", "\"recommendation\"") >= 1.0);
     assert!(counted("process_resident_memory_bytes", "") > 1e6 && counted("process_tasks", "") >= 1.0);
