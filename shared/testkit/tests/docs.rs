@@ -190,6 +190,26 @@ fn every_rule_that_a_page_names_is_one_that_there_is() {
 }
 
 #[test]
+fn every_test_that_stands_for_a_fault_is_in_the_file_that_is_linked() {
+    let page = checkout().join("docs/faults.md");
+    let (own, mut named, mut missing) = (read(&fs::read_to_string(&page).unwrap()), 0, Vec::new());
+    for line in own.text.iter().filter(|line| line.starts_with("| ") && line.contains("](")) {
+        let last = line.trim_end_matches('|').rsplit('|').next().unwrap();
+        let file = links(&[last.to_owned()]).remove(0);
+        let source = fs::read_to_string(page.parent().unwrap().join(&file)).unwrap();
+        let (_, tests) = last.split_once("): ").unwrap();
+        for test in tests.split('`').skip(1).step_by(2) {
+            named += 1;
+            if !source.contains(&format!("fn {test}(")) {
+                missing.push(format!("{test} in {file}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(named > 30, "only {named} tests were found: does this test still read the page?");
+}
+
+#[test]
 fn pages_are_read_as_they_are_meant() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let page = read("# A `b` c-d!\n[x](y.md#z) and [u](v)\n```rust\nlet [a](b);\n```\nend");
