@@ -85,6 +85,15 @@ impl RefundId {
     }
 }
 
+impl EventId {
+    /// What a consumer remembers instead of an event's own id when it counts an order once, however often it is told of
+    /// it (`"order.confirmed"`, …): events are told again under other ids.
+    #[must_use]
+    pub fn derive(order: OrderId, kind: &str) -> Self {
+        Self(Uuid::new_v5(&order.as_uuid(), kind.as_bytes()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

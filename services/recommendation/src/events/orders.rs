@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contracts::{
-    Event,
+    Event, EventId,
     event::{EventData, OrderConfirmed},
 };
 use durable::{Database, StorageError, inbox};
@@ -38,10 +38,16 @@ impl Handler for Orders {
 }
 
 impl Orders {
-    /// The inbox row and the effect, in one transaction.
+    /// The inbox rows and the effect, in one transaction. An order counts once, and so has a row of its own: it is told of
+    /// again, as another event, as long as one of its siblings has not been seen to have heard of it.
     async fn apply(&self, event: &Event, purchase: &Purchase) -> Result<Outcome, StorageError> {
         let mut tx = self.database.begin(Deadline::after(LIMIT)).await?;
         if !inbox::first_delivery(&mut tx, GROUP, event.id).await? {
+            return Ok(Outcome::Duplicate);
+        }
+        let purchased = EventId::derive(event.subject, OrderConfirmed::TYPE);
+        if !inbox::first_delivery(&mut tx, GROUP, purchased).await? {
+            tx.commit().await?;
             return Ok(Outcome::Duplicate);
         }
         purchases::record(&mut tx, purchase).await?;
