@@ -34,14 +34,43 @@ impl Default for Idempotency {
 pub struct Recover {
     #[serde(rename = "interval_ms", with = "millis")]
     pub interval: Duration,
-    /// Orders resumed in one round, at most.
+    /// Orders resumed in one round, at most; as many of those that wait for their payment, and of those that ended.
     pub batch: NonZeroU32,
+    /// How long an order may wait for its payment before payment is asked to fence it: the end of every wait that
+    /// nothing else ends. Above the time for which the provider is asked about a charge.
+    #[serde(rename = "pending_max_age_ms", with = "millis")]
+    pub pending_max_age: Duration,
+    /// How long after that, and after each answer that decides nothing, it is asked again; also about an order that its
+    /// user wants back.
+    #[serde(rename = "ask_again_ms", with = "millis")]
+    pub ask_again: Duration,
+    /// How long after an order's end its siblings are asked whether they have heard of it; what they have not is told
+    /// again, after twice as long each time.
+    #[serde(rename = "ack_after_ms", with = "millis")]
+    pub ack_after: Duration,
+    /// The longest of these pauses.
+    #[serde(rename = "ack_retry_max_ms", with = "millis")]
+    pub ack_retry_max: Duration,
+    /// How long a message that came too early is tried again before a person has to look at it.
+    #[serde(rename = "early_max_age_ms", with = "millis")]
+    pub early_max_age: Duration,
 }
 
 impl Default for Recover {
     fn default() -> Self {
         // A second is soon for a person and rare for the database; 50 a second outpaces any crash under our load.
-        Self { interval: ms(1_000), batch: NonZeroU32::MIN.saturating_add(49) }
+        Self {
+            interval: ms(1_000),
+            batch: NonZeroU32::MIN.saturating_add(49),
+            // Reconciliation has asked for six minutes by then.
+            pending_max_age: ms(900_000),
+            ask_again: ms(30_000),
+            // Messages take far less than a second; what has not arrived by then is late or lost.
+            ack_after: ms(10_000),
+            ack_retry_max: ms(300_000),
+            // What a message may overtake is over within the lease of a run; the rest is a crash and its recovery.
+            early_max_age: ms(600_000),
+        }
     }
 }
 

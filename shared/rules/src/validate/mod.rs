@@ -54,6 +54,9 @@ fn storage(rules: &Rules, report: &mut Report) {
         ("idempotency.lease_ms", rules.idempotency.lease),
         ("idempotency.retention_ms", rules.idempotency.retention),
         ("recover.interval_ms", rules.recover.interval),
+        ("recover.pending_max_age_ms", rules.recover.pending_max_age),
+        ("recover.ask_again_ms", rules.recover.ask_again),
+        ("recover.ack_after_ms", rules.recover.ack_after),
         ("messaging.relay_poll_ms", messaging.relay_poll),
         ("messaging.relay_lease_ms", messaging.relay_lease),
         ("messaging.outbox_retention_ms", messaging.outbox_retention),
@@ -65,6 +68,12 @@ fn storage(rules: &Rules, report: &mut Report) {
     ] {
         report.positive(path, value);
     }
+    let recover = &rules.recover;
+    report.require(
+        recover.ack_retry_max >= recover.ack_after,
+        "recover.ack_retry_max_ms",
+        format!("is below recover.ack_after_ms ({:?}), the first pause", recover.ack_after),
+    );
     let (outbox, inbox) = (messaging.outbox_retention, messaging.inbox_retention);
     report.require(
         inbox >= outbox,
@@ -287,6 +296,8 @@ mod tests {
     #[test]
     fn a_zero_duration_is_refused() {
         assert_eq!(only("[recover]\ninterval_ms = 0").0, "recover.interval_ms");
+        assert_eq!(only("[recover]\npending_max_age_ms = 0").0, "recover.pending_max_age_ms");
+        assert_eq!(only("[recover]\nack_retry_max_ms = 9_999").0, "recover.ack_retry_max_ms");
         assert_eq!(only("[downstream.coupon]\nconnect_timeout_ms = 0").0, "downstream.coupon.connect_timeout_ms");
     }
 
