@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use chassis::{App, Degradable, Downstream, Lifecycle, Wiring, downstream};
-use contracts::topic::PAYMENTS;
-use durable::{inbox, outbox::Outbox};
+use contracts::topic::{COUPONS, PAYMENTS};
+use durable::{Database, inbox, outbox::Outbox};
 use events::{Consumer, ConsumerConfig, Relay, RelayConfig};
 use rules::Degrade;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::{
         coupon::Coupon, inventory::Inventory, payment::Payment, products::Products, recommendation::Recommendation,
         snapshots::Snapshots,
     },
-    events::payments::{GROUP, Payments},
+    events::{GROUP, Outcomes},
     http::{self, Api},
     jobs,
     store::MIGRATIONS,
@@ -26,30 +26,39 @@ use crate::{
 /// Which rule guards a callee.
 type Rule = fn(&rules::Downstreams) -> &rules::Downstream;
 
-pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
+/// What requests, messages and jobs work with.
+pub struct Parts {
+    pub database: Database,
+    pub outbox: Outbox,
+    pub workflow: Arc<Workflow>,
+    pub products: Arc<Products>,
+    pub admission: Degradable,
+    pub callees: [Downstream; 5],
+}
+
+/// The parts, without anything that runs by itself.
+pub async fn parts(config: &Config, wiring: &Wiring, lifecycle: &Lifecycle) -> anyhow::Result<Parts> {
     let rules = &wiring.rules.handle;
-    let messaging = &wiring.rules.rules.messaging;
-    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
-    let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
+    let database = chassis::database::open(wiring, config.database_url.clone(), &MIGRATIONS).await?;
     let outbox = Outbox::new(database.pool().clone());
 
     let token = wiring.credentials.own_token();
-    let callee = |name, url: &str, rule: Rule| Downstream::live(name, url, Some(token), rules, rule, &lifecycle);
+    let callee = |name, url: &str, rule: Rule| Downstream::live(name, url, Some(token), rules, rule, lifecycle);
     let inventory = callee("inventory", &config.inventory_url, |rules| &rules.inventory)?;
     let charges = callee("payment", &config.payment_url, |rules| &rules.payment)?;
     let status = callee("payment_status", &config.payment_url, |rules| &rules.payment_status)?;
     let coupon = callee("coupon", &config.coupon_url, |rules| &rules.coupon)?;
     let recommendation = callee("recommendation", &config.recommendation_url, |rules| &rules.recommendation)?;
     let callees = [&inventory, &charges, &status, &coupon, &recommendation].map(Clone::clone);
-    let degradable = |feature| Degradable::live(feature, rules, &lifecycle);
+    let degradable = |feature| Degradable::live(feature, rules, lifecycle);
     let inventory = Inventory(inventory);
     let redis = cache::connect_lazily(&config.redis_url).context("REDIS_URL")?;
-    let snapshots = Snapshots::new(redis, config.redis_key_prefix, rules);
+    let snapshots = Snapshots::new(redis, config.redis_key_prefix.clone(), rules);
     let products = Arc::new(Products::new(inventory.clone(), snapshots, rules, degradable(Degrade::AVAILABILITY)));
     let admission = degradable(Degrade::ADMISSION);
     let workflow = Arc::new(Workflow {
         inventory,
-        payment: Payment { charges, status },
+        payment: Payment::new(charges, status, rules, degradable(Degrade::PAYMENT)),
         coupon: Coupon::new(coupon, degradable(Degrade::COUPON)),
         recommendation: Arc::new(Recommendation::new(recommendation, rules, degradable(Degrade::RECOMMENDATION))),
         database: database.clone(),
@@ -57,6 +66,15 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         rules: rules.clone(),
         changes: Changes::default(),
     });
+    Ok(Parts { database, outbox, workflow, products, admission, callees })
+}
+
+pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
+    let Parts { database, outbox, workflow, products, admission, callees } =
+        parts(&config, &wiring, &lifecycle).await?;
+    let rules = &wiring.rules.handle;
+    let messaging = &wiring.rules.rules.messaging;
+    let consuming = ConsumerConfig::in_flight(messaging.max_in_flight, messaging.max_in_flight_per_partition);
 
     let relay_rules = rules.clone();
     let relay = Relay::live(outbox, config.kafka.clone(), move || {
@@ -69,8 +87,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }
     });
     lifecycle.spawn_background("relay", |stop| relay.run(stop));
-    let consumer = Consumer::new(config.kafka, GROUP, &[PAYMENTS], Payments(workflow.clone()), consuming);
-    lifecycle.spawn_background("payments", |stop| async move {
+    let consumer = Consumer::new(config.kafka, GROUP, &[PAYMENTS, COUPONS], Outcomes(workflow.clone()), consuming);
+    lifecycle.spawn_background("outcomes", |stop| async move {
         if let Err(error) = consumer.run(stop).await {
             tracing::error!(%error, "the consumer cannot run");
         }
@@ -104,6 +122,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "degrade": [
                     workflow.recommendation.switch().snapshot(),
                     workflow.coupon.switch().snapshot(),
+                    workflow.payment.switch().snapshot(),
                     products.availability().snapshot(),
                     admission.snapshot(),
                 ],

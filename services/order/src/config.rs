@@ -1,8 +1,10 @@
 //! The wiring of the order service: where its stores and its siblings are.
 
-use chassis::{ConfigError, Env};
+use chassis::{ConfigError, Env, crash};
 use contracts::{Service, service::DEFAULT_PORT_BASE};
 use events::KafkaConfig;
+
+use crate::workflow;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -38,6 +40,7 @@ impl Config {
         let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Order.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
         let database_url = env.database_url(Service::Order)?;
+        crash::arm(env, Service::Order, workflow::CRASH_POINTS)?;
         Ok(Self {
             database_url,
             kafka,

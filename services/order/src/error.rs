@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use chassis::lifecycle::Panicked;
-use contracts::{Problem, ProblemType, problem::FieldError};
+use contracts::{OrderId, Problem, ProblemType, problem::FieldError};
 use durable::StorageError;
+
+use crate::workflow::ApplyError;
 
 /// A person lifts the switch, after minutes rather than seconds.
 const ADMISSION_RETRY_AFTER_MS: u64 = 10_000;
@@ -24,6 +26,8 @@ pub enum Error {
     FencedOff,
     #[error("no such order")]
     OrderNotFound,
+    #[error("the order was rejected")]
+    NotCancellable(OrderId),
     #[error("no such product")]
     ProductNotFound,
     #[error("inventory gave no answer")]
@@ -39,6 +43,16 @@ pub enum Error {
     Storage(#[from] StorageError),
     #[error(transparent)]
     Panicked(#[from] Panicked),
+}
+
+impl From<ApplyError> for Error {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            ApplyError::NotFound => Self::OrderNotFound,
+            ApplyError::Refused(_) | ApplyError::FencedOff => Self::FencedOff,
+            ApplyError::Storage(error) => error.into(),
+        }
+    }
 }
 
 impl From<sqlx::Error> for Error {
@@ -65,6 +79,9 @@ impl From<Error> for Problem {
             }
             Error::FencedOff => Self::new(ProblemType::IdempotencyInFlight, "another run has taken this order over"),
             Error::OrderNotFound => Self::new(ProblemType::NotFound, "you have no such order"),
+            Error::NotCancellable(order) => {
+                Self::new(ProblemType::NotCancellable, "a rejected order cannot be cancelled").with_order(order)
+            }
             Error::ProductNotFound => Self::new(ProblemType::NotFound, "there is no such product"),
             Error::InventoryUnavailable => {
                 Self::new(ProblemType::InventoryUnavailable, "inventory gave no answer").with_mechanism("inventory")

@@ -8,6 +8,8 @@ use contracts::{
     payment::Channel,
 };
 
+use super::{Refund, RefundPurpose, RefundReason, RefundState};
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     pub id: OrderId,
@@ -22,6 +24,10 @@ pub struct Order {
     pub coupon: Coupon,
     pub payment_method: String,
     pub payment: Payment,
+    /// The user wants it back, and whether it was charged is not known: what comes out decides how it ends.
+    pub cancel_requested: bool,
+    /// All that were ever asked for.
+    pub refunds: Vec<Refund>,
     pub degraded: Vec<String>,
     pub suggestions: Vec<Suggestion>,
     /// What a rejected order is answered with.
@@ -95,6 +101,40 @@ pub struct Payment {
 }
 
 impl Order {
+    #[must_use]
+    pub fn refund(&self, purpose: RefundPurpose) -> Option<&Refund> {
+        self.refunds.iter().find(|refund| refund.reason.purpose() == purpose)
+    }
+
+    /// What has been asked to go back, whether or not it has gone yet.
+    #[must_use]
+    pub fn refunds_requested_minor(&self) -> i64 {
+        self.refunds.iter().map(|refund| refund.amount_minor).sum()
+    }
+
+    #[must_use]
+    pub fn has_open_refund(&self) -> bool {
+        self.refunds.iter().any(|refund| refund.state == RefundState::Requested)
+    }
+
+    /// Whether the coupon service still owes this order an answer about a discount that it was promised.
+    #[must_use]
+    pub fn awaits_compensation(&self) -> bool {
+        self.status == OrderStatus::Confirmed
+            && self.coupon.state == OrderCouponState::Pending
+            && self.refund(RefundPurpose::Coupon).is_none()
+    }
+
+    /// Asks for money back, unless that was asked for before or there is nothing left of the charge.
+    pub(super) fn request_refund(&mut self, reason: RefundReason, wanted_minor: i64) -> bool {
+        let amount_minor = wanted_minor.min(self.price.total_minor - self.refunds_requested_minor());
+        let due = amount_minor > 0 && self.refund(reason.purpose()).is_none();
+        if due {
+            self.refunds.push(Refund::requested(self.id, reason, amount_minor));
+        }
+        due
+    }
+
     #[must_use]
     pub fn total(&self) -> Money {
         Money::new(self.price.total_minor, self.price.currency)

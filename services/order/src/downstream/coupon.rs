@@ -3,7 +3,8 @@
 use chassis::{CallError, Degradable, Downstream, RequestContext};
 use contracts::{
     ProblemType,
-    coupon::{RedeemCoupon, Redemption},
+    coupon::{RedeemCoupon, Redemption, RedemptionState},
+    order::OrderStatus,
 };
 use reqwest::Method;
 
@@ -57,6 +58,20 @@ impl Coupon {
                 tracing::warn!(order_id = %order.id, %error, "the coupon is settled later");
                 self.switch.serve(Event::CouponPending, "pending").value
             }
+        }
+    }
+
+    /// Whether the order's end has taken effect on its coupon; `None`: the coupon service gave no answer.
+    pub async fn has_settled(&self, context: &RequestContext, order: &Order) -> Option<bool> {
+        match self.callee.get::<Redemption>(context, &format!("/v1/redemptions/{}", order.id)).await {
+            Ok(answer) => Some(match answer.body.state {
+                RedemptionState::Held => false,
+                RedemptionState::Committed => order.status == OrderStatus::Confirmed,
+                RedemptionState::Returned | RedemptionState::Released => order.status != OrderStatus::Confirmed,
+            }),
+            // Not even a tombstone: the release has not arrived.
+            Err(CallError::Refused(problem)) if problem.kind == ProblemType::NotFound => Some(false),
+            Err(_) => None,
         }
     }
 }

@@ -3,8 +3,8 @@
 use chassis::{CallError, Downstream, NotSent, RequestContext};
 use contracts::{
     OrderId, Problem, ProblemType,
-    inventory::{Reservation, ReserveStock, StockLevel},
-    order::{ItemRequest, Page},
+    inventory::{Reservation, ReservationState, ReserveStock, StockLevel},
+    order::{ItemRequest, OrderStatus, Page},
 };
 use reqwest::Method;
 
@@ -45,6 +45,20 @@ impl Inventory {
         let released = self.0.call_repeatable::<(), Reservation>(context, Method::POST, &path, None).await;
         if let Err(error) = released {
             tracing::info!(order_id = %order, %error, "the release is left to the event");
+        }
+    }
+
+    /// Whether the order's end has taken effect on its stock; `None`: inventory gave no answer.
+    pub async fn has_settled(&self, context: &RequestContext, order: &Order) -> Option<bool> {
+        match self.0.get::<Reservation>(context, &format!("/v1/reservations/{}", order.id)).await {
+            Ok(answer) => Some(match answer.body.state {
+                ReservationState::Held => false,
+                ReservationState::Committed => order.status == OrderStatus::Confirmed,
+                ReservationState::Returned | ReservationState::Released => order.status != OrderStatus::Confirmed,
+            }),
+            // Not even a tombstone: the release has not arrived.
+            Err(CallError::Refused(problem)) if problem.kind == ProblemType::NotFound => Some(false),
+            Err(_) => None,
         }
     }
 

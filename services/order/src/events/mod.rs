@@ -1,3 +1,5 @@
 //! What order hears from others.
 
-pub mod payments;
+mod outcomes;
+
+pub use outcomes::{GROUP, Outcomes};

@@ -1,6 +1,7 @@
 //! The public API: extract, run on the main runtime, render.
 
 mod admission;
+mod cancel;
 pub mod openapi;
 mod orders;
 mod products;
@@ -36,6 +37,9 @@ pub fn routes(api: &Api, config: &mut web::ServiceConfig) {
             .service(web::resource("/orders/{order_id}").get(orders::get).default_service(problem::only("GET")))
             .service(
                 web::resource("/orders/{order_id}/history").get(orders::history).default_service(problem::only("GET")),
+            )
+            .service(
+                web::resource("/orders/{order_id}/cancel").post(cancel::cancel).default_service(problem::only("POST")),
             )
             .service(web::resource("/products").get(products::list).default_service(problem::only("GET")))
             .service(web::resource("/products/{sku}").get(products::get).default_service(problem::only("GET")))

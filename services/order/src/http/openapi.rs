@@ -8,12 +8,12 @@ use utoipa::{
     },
 };
 
-use super::{orders, products};
+use super::{cancel, orders, products};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "order", description = "Places orders and tells what is known of them."),
-    paths(orders::place, orders::get, orders::list, orders::history, products::get, products::list),
+    paths(orders::place, orders::get, orders::list, orders::history, cancel::cancel, products::get, products::list),
     modifiers(&UserToken)
 )]
 struct Document;

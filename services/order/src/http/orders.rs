@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// What a client waits before it asks again for an order whose payment is pending.
-const PENDING_RETRY_AFTER_SECONDS: u64 = 1;
+pub(super) const PENDING_RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Place an order.
 #[utoipa::path(
@@ -181,7 +181,12 @@ pub async fn history(
 }
 
 /// Another user's order is as good as none.
-async fn own(workflow: &Workflow, user: &User, id: OrderId, deadline: Deadline) -> Result<domain::Order, Error> {
+pub(super) async fn own(
+    workflow: &Workflow,
+    user: &User,
+    id: OrderId,
+    deadline: Deadline,
+) -> Result<domain::Order, Error> {
     let order = workflow.find(id, deadline).await?;
     if order.user_id == user.id { Ok(order) } else { Err(Error::OrderNotFound) }
 }

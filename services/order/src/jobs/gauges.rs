@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{store::orders, workflow::Workflow};
+use crate::{
+    store::{
+        refunds,
+        walks::{self, Backlog},
+    },
+    workflow::Workflow,
+};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -17,13 +23,29 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = tick.tick() => {}
         }
-        match orders::pending(workflow.database.pool()).await {
-            Ok((count, oldest)) => {
-                metrics::gauge!("payment_pending").set(count as f64);
-                let age = oldest.map_or(0, |since| (Utc::now() - since).num_milliseconds().max(0));
-                metrics::gauge!("payment_pending_oldest_age_seconds").set(age as f64 / 1_000.0);
-            }
-            Err(error) => tracing::debug!(%error, "pending payments are not counted"),
+        if let Err(error) = measure(&workflow).await {
+            tracing::debug!(%error, "what waits is not counted");
         }
     }
+}
+
+async fn measure(workflow: &Workflow) -> sqlx::Result<()> {
+    let pool = workflow.database.pool();
+    let (count, age) = count_and_age(walks::pending(pool).await?);
+    metrics::gauge!("payment_pending").set(count);
+    metrics::gauge!("payment_pending_oldest_age_seconds").set(age);
+    let (count, age) = count_and_age(refunds::due(pool).await?);
+    metrics::gauge!("refunds_due").set(count);
+    metrics::gauge!("refunds_due_oldest_age_seconds").set(age);
+    let (count, age) = count_and_age(walks::unacknowledged(pool).await?);
+    metrics::gauge!("orders_unacknowledged").set(count);
+    metrics::gauge!("orders_unacknowledged_oldest_age_seconds").set(age);
+    let (count, _) = count_and_age(walks::compensations(pool).await?);
+    metrics::gauge!("compensation_backlog", "state" => "requested").set(count);
+    Ok(())
+}
+
+fn count_and_age((count, oldest): Backlog) -> (f64, f64) {
+    let age = oldest.map_or(0, |since| (Utc::now() - since).num_milliseconds().max(0));
+    (count as f64, age as f64 / 1_000.0)
 }

@@ -1,7 +1,8 @@
-//! The recoverer: resumes orders that a crash, a lost database or a killed process left standing.
+//! The recoverer: resumes orders that a crash, a lost database or a killed process left standing, asks about payments
+//! that stay open too long, and looks after orders that ended until everybody has heard of it.
 //!
-//! Every replica runs it. A take-over is one statement that skips rows which another replica is taking, raises the
-//! attempt, and so fences off the run that had the order before, should it still be alive.
+//! Every replica runs it. A take-over is one statement that skips rows which another replica is taking. It raises the
+//! attempt of an order that stands still, and so fences off the run that had it before, should it still be alive.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,11 @@ use resilience::Deadline;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{store::keys, workflow::Workflow};
+use crate::{
+    error::Error,
+    store::{keys, walks},
+    workflow::Workflow,
+};
 
 /// A database that does not say what stands still within this is asked again in the next round.
 const LOOK_BUDGET: Duration = Duration::from_secs(2);
@@ -22,33 +27,79 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
     let mut changes = workflow.rules.subscribe();
     let mut looked: Option<Instant> = None;
     loop {
-        let rules = workflow.rules.current();
-        let pause = looked.map_or(Duration::ZERO, |at| rules.recover.interval.saturating_sub(at.elapsed()));
+        let pause = {
+            let interval = workflow.rules.current().recover.interval;
+            looked.map_or(Duration::ZERO, |at| interval.saturating_sub(at.elapsed()))
+        };
         tokio::select! {
             () = stop.cancelled() => return,
             // Another interval counts from the last look on, however long the one was that is waited for.
             Ok(()) = changes.changed() => continue,
             () = tokio::time::sleep(pause) => looked = Some(Instant::now()),
         }
-        let batch = i64::from(rules.recover.batch.get());
-        let looking = keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch);
-        let looking = async { Ok::<_, StorageError>(looking.await?) };
-        match within(Deadline::after(LOOK_BUDGET), looking).await {
-            Ok(standing) => {
-                futures_util::stream::iter(standing)
-                    .for_each_concurrent(CONCURRENCY, async |held| match workflow.resume(held).await {
-                        Ok(order) => {
-                            metrics::counter!("orders_recovered_total").increment(1);
-                            tracing::warn!(
-                                order_id = %order.id, attempt = held.attempt, status = order.status.as_str(),
-                                "resumed an order that stood still"
-                            );
-                        }
-                        Err(error) => tracing::warn!(order_id = %held.resource, %error, "not resumed; again later"),
-                    })
-                    .await;
-            }
-            Err(error) => tracing::warn!(%error, "cannot look for orders that stand still"),
-        }
+        resume_standing(&workflow).await;
+        ask_about_open_payments(&workflow).await;
+        look_after_ended(&workflow).await;
     }
+}
+
+async fn resume_standing(workflow: &Workflow) {
+    let rules = workflow.rules.current();
+    let batch = i64::from(rules.recover.batch.get());
+    let standing =
+        found(keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch), "stand still").await;
+    side_by_side(standing, async |held| match workflow.resume(held).await {
+        Ok(order) => {
+            metrics::counter!("orders_recovered_total").increment(1);
+            tracing::warn!(
+                order_id = %order.id, attempt = held.attempt, status = order.status.as_str(),
+                "resumed an order that stood still"
+            );
+        }
+        Err(error) => not_now(held.resource, &error),
+    })
+    .await;
+}
+
+/// The bound on how long an order waits for its payment. It is load-bearing: an attempt that payment never heard of is
+/// ended by nothing else.
+async fn ask_about_open_payments(workflow: &Workflow) {
+    let recover = workflow.rules.current().recover.clone();
+    let batch = i64::from(recover.batch.get());
+    let claiming = walks::claim_pending(workflow.database.pool(), recover.pending_max_age, recover.ask_again, batch);
+    side_by_side(found(claiming, "wait too long").await, async |id| match workflow.fence_overdue(id).await {
+        Ok(order) => {
+            tracing::info!(order_id = %id, status = order.status.as_str(), "asked about an open payment");
+        }
+        Err(error) => not_now(id, &error),
+    })
+    .await;
+}
+
+async fn look_after_ended(workflow: &Workflow) {
+    let recover = workflow.rules.current().recover.clone();
+    let batch = i64::from(recover.batch.get());
+    let claiming = walks::claim_ended(workflow.database.pool(), recover.ack_after, recover.ack_retry_max, batch);
+    side_by_side(found(claiming, "have ended").await, async |ended| {
+        if let Err(error) = workflow.walk(ended).await {
+            not_now(ended.id, &error);
+        }
+    })
+    .await;
+}
+
+async fn found<T>(looking: impl Future<Output = sqlx::Result<Vec<T>>>, what: &str) -> Vec<T> {
+    let looking = async { Ok::<_, StorageError>(looking.await?) };
+    within(Deadline::after(LOOK_BUDGET), looking).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot look for orders that {what}");
+        Vec::new()
+    })
+}
+
+async fn side_by_side<T, F: Future<Output = ()>>(all: Vec<T>, work: impl FnMut(T) -> F) {
+    futures_util::stream::iter(all).for_each_concurrent(CONCURRENCY, work).await;
+}
+
+fn not_now(order: impl std::fmt::Display, error: &Error) {
+    tracing::warn!(order_id = %order, %error, "not looked after; again later");
 }

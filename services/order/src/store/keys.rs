@@ -34,6 +34,7 @@ pub async fn prune(pool: &PgPool, retention: Duration, limit: i64) -> sqlx::Resu
               where k.created_at < now() - $1
                 and k.lease_until < now()
                 and (o.id is null or (o.status in ('confirmed', 'rejected', 'cancelled')
+                     and not exists (select 1 from refunds r where r.order_id = o.id and r.state = 'requested')
                      and o.payment_state in ('none', 'approved', 'declined', 'not_dispatched', 'fenced', 'refunded')))
               order by k.created_at limit $2)",
     )

@@ -1,8 +1,11 @@
 //! The service's SQL.
 
 pub mod history;
+pub mod items;
 pub mod keys;
 pub mod orders;
+pub mod refunds;
+pub mod walks;
 
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -8,8 +8,8 @@ use contracts::{
 use sqlx::{PgConnection, PgPool, types::Json};
 use uuid::Uuid;
 
-use super::{state, text};
-use crate::domain::{Coupon, Line, Order, Payment, Price};
+use super::{items, state, text};
+use crate::domain::{Coupon, Line, Order, Payment, Price, Refund};
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -30,6 +30,8 @@ struct Row {
     payment_state: String,
     payment_channel: Option<String>,
     refunded_minor: i64,
+    cancel_requested: bool,
+    refunds: Json<Vec<Refund>>,
     degraded: Vec<String>,
     recommendations: Json<Vec<contracts::order::Suggestion>>,
     problem: Option<Json<contracts::Problem>>,
@@ -38,13 +40,17 @@ struct Row {
     updated_at: DateTime<Utc>,
 }
 
-#[derive(sqlx::FromRow)]
-struct LineRow {
-    order_id: Uuid,
-    sku: String,
-    quantity: i64,
-    name: Option<String>,
-    unit_price_minor: Option<i64>,
+/// An order with its refunds, which few have; `$condition` says which.
+macro_rules! select_order {
+    ($condition:literal) => {
+        concat!(
+            "select o.*, (select coalesce(jsonb_agg(jsonb_build_object('id', r.refund_id, 'reason', r.reason,
+                                 'amount_minor', r.amount_minor, 'state', r.state) order by r.requested_at), '[]')
+                            from refunds r where r.order_id = o.id) as refunds
+               from orders o where ",
+            $condition
+        )
+    };
 }
 
 /// A new order, as the claim on its key allows.
@@ -68,67 +74,65 @@ pub async fn insert(conn: &mut PgConnection, order: &Order) -> sqlx::Result<()> 
     .bind(order.created_at)
     .execute(&mut *conn)
     .await?;
-    let skus: Vec<&str> = order.lines.iter().map(|line| line.sku.as_str()).collect();
-    let quantities: Vec<i64> = order.lines.iter().map(|line| line.quantity).collect();
-    sqlx::query(
-        "insert into order_items (order_id, line, sku, quantity)
-         select $1, ordinality, sku, quantity from unnest($2::text[], $3::bigint[]) with ordinality as t(sku, quantity)",
-    )
-    .bind(order.id.as_uuid())
-    .bind(skus)
-    .bind(quantities)
-    .execute(conn)
-    .await
-    .map(drop)
+    items::insert(conn, order).await
 }
 
 /// The order under its row lock, which every change of it takes first.
 pub async fn lock(conn: &mut PgConnection, id: OrderId) -> sqlx::Result<Option<Order>> {
-    let row: Option<Row> = sqlx::query_as("select * from orders where id = $1 for update")
+    let row: Option<Row> = sqlx::query_as(select_order!("o.id = $1 for update of o"))
         .bind(id.as_uuid())
         .fetch_optional(&mut *conn)
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let lines: Vec<LineRow> = sqlx::query_as(
-        "select order_id, sku, quantity, name, unit_price_minor from order_items where order_id = $1 order by line",
-    )
-    .bind(id.as_uuid())
-    .fetch_all(conn)
-    .await?;
+    let lines = items::of(conn, id).await?;
     assemble(row, lines).map(Some)
 }
 
 pub async fn find(pool: &PgPool, id: OrderId) -> sqlx::Result<Option<Order>> {
-    let row: Option<Row> =
-        sqlx::query_as("select * from orders where id = $1").bind(id.as_uuid()).fetch_optional(pool).await?;
+    let row: Option<Row> = sqlx::query_as(select_order!("o.id = $1")).bind(id.as_uuid()).fetch_optional(pool).await?;
     let Some(row) = row else { return Ok(None) };
     Ok(with_lines(pool, vec![row]).await?.pop())
 }
 
 /// The user's orders, newest first, from below `before`.
 pub async fn page(pool: &PgPool, user: UserId, before: Option<OrderId>, limit: i64) -> sqlx::Result<Vec<Order>> {
-    let rows: Vec<Row> = sqlx::query_as(
-        "select * from orders where user_id = $1 and ($2::uuid is null or id < $2) order by id desc limit $3",
-    )
-    .bind(user.as_uuid())
-    .bind(before.map(OrderId::as_uuid))
-    .bind(limit)
-    .fetch_all(pool)
-    .await?;
+    let rows: Vec<Row> =
+        sqlx::query_as(select_order!("o.user_id = $1 and ($2::uuid is null or o.id < $2) order by o.id desc limit $3"))
+            .bind(user.as_uuid())
+            .bind(before.map(OrderId::as_uuid))
+            .bind(limit)
+            .fetch_all(pool)
+            .await?;
     with_lines(pool, rows).await
 }
 
-/// Writes what `decide` made of an order that was read in state `from`. False: it was no longer in that state.
-pub async fn update(conn: &mut PgConnection, order: &Order, from: OrderStatus, reprice: bool) -> sqlx::Result<bool> {
+/// What an update needs to know of the transition that it writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    /// The state that the order was read in.
+    pub from: OrderStatus,
+    /// Whether its lines got their names and prices.
+    pub prices: bool,
+    /// Whether an order that has ended told something, so that its taking effect is to be seen (again).
+    pub to_acknowledge: bool,
+}
+
+/// Writes what `decide` made of an order. False: it was no longer in the state that it was read in.
+pub async fn update(conn: &mut PgConnection, order: &Order, change: Change) -> sqlx::Result<bool> {
     let updated = sqlx::query(
         "update orders set status = $3, status_reason = $4, version = $5, currency = $6, subtotal_minor = $7,
                 discount_minor = $8, total_minor = $9, coupon_state = $10, attempt_id = $11, payment_state = $12,
                 payment_channel = $13, refunded_minor = $14, degraded = $15, recommendations = $16, problem = $17,
-                updated_at = $18
+                updated_at = $18, cancel_requested = $19,
+                pending_since = case when $3 = 'payment_pending' and $2 <> $3 then $18 else pending_since end,
+                unacknowledged_since = case when $20 then $18 else unacknowledged_since end,
+                stock_acknowledged = stock_acknowledged and not $20,
+                coupon_acknowledged = coupon_acknowledged and not $20,
+                walked_at = case when $20 then null else walked_at end, walks = case when $20 then 0 else walks end
           where id = $1 and status = $2",
     )
     .bind(order.id.as_uuid())
-    .bind(from.as_str())
+    .bind(change.from.as_str())
     .bind(order.status.as_str())
     .bind(order.reason.map(StatusReason::as_str))
     .bind(order.version)
@@ -145,60 +149,32 @@ pub async fn update(conn: &mut PgConnection, order: &Order, from: OrderStatus, r
     .bind(Json(&order.suggestions))
     .bind(order.problem.as_ref().map(Json))
     .bind(order.updated_at)
+    .bind(order.cancel_requested)
+    .bind(change.to_acknowledge)
     .execute(&mut *conn)
     .await?;
     if updated.rows_affected() == 0 {
         return Ok(false);
     }
-    if reprice {
-        let skus: Vec<&str> = order.lines.iter().map(|line| line.sku.as_str()).collect();
-        let names: Vec<Option<&str>> =
-            order.lines.iter().map(|line| line.named.as_ref().map(|(name, _)| name.as_str())).collect();
-        let prices: Vec<Option<i64>> = order.lines.iter().map(|line| line.named.as_ref().map(|(_, p)| *p)).collect();
-        sqlx::query(
-            "update order_items i set name = t.name, unit_price_minor = t.price
-               from unnest($2::text[], $3::text[], $4::bigint[]) as t(sku, name, price)
-              where i.order_id = $1 and i.sku = t.sku",
-        )
-        .bind(order.id.as_uuid())
-        .bind(skus)
-        .bind(names)
-        .bind(prices)
-        .execute(conn)
-        .await?;
+    if change.prices {
+        items::price(conn, order).await?;
     }
     Ok(true)
 }
 
-/// How many orders wait for their payment, and since when the oldest does.
-pub async fn pending(pool: &PgPool) -> sqlx::Result<(i64, Option<DateTime<Utc>>)> {
-    sqlx::query_as("select count(*), min(updated_at) from orders where status = 'payment_pending'")
-        .fetch_one(pool)
-        .await
-}
-
 async fn with_lines(pool: &PgPool, rows: Vec<Row>) -> sqlx::Result<Vec<Order>> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-    let mut lines: Vec<LineRow> = sqlx::query_as(
-        "select order_id, sku, quantity, name, unit_price_minor from order_items
-          where order_id = any($1) order by order_id, line",
-    )
-    .bind(&ids)
-    .fetch_all(pool)
-    .await?;
+    let mut lines = items::of_all(pool, &ids).await?;
     rows.into_iter()
         .map(|row| {
-            let (own, others) = lines.drain(..).partition(|line| line.order_id == row.id);
-            lines = others;
+            let own = lines.remove(&row.id).unwrap_or_default();
             assemble(row, own)
         })
         .collect()
 }
 
-fn assemble(row: Row, lines: Vec<LineRow>) -> sqlx::Result<Order> {
+fn assemble(row: Row, lines: Vec<Line>) -> sqlx::Result<Order> {
     let currency = row.currency.parse().map_err(|e: contracts::money::NotACurrency| sqlx::Error::Decode(e.into()))?;
-    let line =
-        |line: LineRow| Line { sku: line.sku, quantity: line.quantity, named: line.name.zip(line.unit_price_minor) };
     Ok(Order {
         id: OrderId::from_uuid(row.id),
         user_id: UserId::from_uuid(row.user_id),
@@ -206,7 +182,7 @@ fn assemble(row: Row, lines: Vec<LineRow>) -> sqlx::Result<Order> {
         status: state(row.status)?,
         reason: row.status_reason.map(state).transpose()?,
         version: row.version,
-        lines: lines.into_iter().map(line).collect(),
+        lines,
         price: Price {
             currency,
             subtotal_minor: row.subtotal_minor,
@@ -221,6 +197,8 @@ fn assemble(row: Row, lines: Vec<LineRow>) -> sqlx::Result<Order> {
             channel: row.payment_channel.map(state).transpose()?,
             refunded_minor: row.refunded_minor,
         },
+        cancel_requested: row.cancel_requested,
+        refunds: row.refunds.0,
         degraded: row.degraded,
         suggestions: row.recommendations.0,
         problem: row.problem.map(|problem| problem.0),

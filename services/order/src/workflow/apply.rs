@@ -2,27 +2,25 @@
 
 use std::time::Duration;
 
-use chassis::RequestContext;
-use chrono::{DateTime, SubsecRound, Utc};
+use chassis::{RequestContext, crash_point};
+use chrono::{SubsecRound, Utc};
 use contracts::{
     OrderId,
-    event::{OrderConfirmed, OrderRejected, PaymentUnknown},
-    order::{HistoryEntry, OrderCouponState, OrderItem, OrderStatus, StatusReason, Suggestion},
+    order::{HistoryEntry, OrderPaymentState, OrderStatus, StatusReason, Suggestion},
     trace::TraceContext,
 };
 use durable::{
     StorageError,
     idempotency::{self, Held},
-    outbox::enqueue_data,
     within,
 };
 use resilience::{Deadline, degrade::Served};
 use sqlx::PgConnection;
 
-use super::Workflow;
+use super::{Workflow, emit::emit};
 use crate::{
-    domain::{Effect, Event, KeyFate, Order, Refusal, decide},
-    store::{history, orders},
+    domain::{Event, KeyFate, Order, Refusal, decide},
+    store::{history, orders, refunds},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +43,14 @@ impl From<sqlx::Error> for ApplyError {
     }
 }
 
+/// A transition that was saved.
+#[derive(Debug)]
+pub struct Applied {
+    pub order: Order,
+    /// Where the order stood before.
+    pub from: OrderStatus,
+}
+
 /// What the shell adds to an order beside the event.
 #[derive(Debug, Clone, Default)]
 pub struct Extras {
@@ -63,13 +69,14 @@ impl Workflow {
     ) -> Result<Order, ApplyError> {
         let applying = async {
             let mut tx = self.database.begin(deadline).await?;
-            let order = self.apply_in(&mut tx, id, held, event, extras).await?;
+            let applied = self.apply_in(&mut tx, id, held, event, extras).await?;
+            crash_point("order.transition_written");
             tx.commit().await?;
-            Ok::<_, ApplyError>(order)
+            Ok::<_, ApplyError>(applied)
         };
-        let order = within(deadline, applying).await?;
-        self.applied(&order, event);
-        Ok(order)
+        let applied = within(deadline, applying).await?;
+        self.applied(&applied, event);
+        Ok(applied.order)
     }
 
     /// The same inside a transaction of the caller, who calls [`Self::applied`] after its commit.
@@ -80,7 +87,7 @@ impl Workflow {
         held: Option<Held>,
         event: &Event,
         extras: Extras,
-    ) -> Result<Order, ApplyError> {
+    ) -> Result<Applied, ApplyError> {
         let mut before = orders::lock(conn, id).await?.ok_or(ApplyError::NotFound)?;
         if let Some(held) = held
             && !idempotency::still_held(conn, held).await?
@@ -95,13 +102,19 @@ impl Workflow {
         let now = Utc::now().trunc_subsecs(6);
         let transition = decide(&before, event, now).map_err(ApplyError::Refused)?;
         let mut order = transition.order;
+        let change = orders::Change {
+            from: before.status,
+            prices: matches!(event, Event::StockHeld { .. }),
+            to_acknowledge: order.status.is_final() && !transition.effects.is_empty(),
+        };
         for effect in transition.effects {
             emit(conn, &mut order, effect, now).await?;
         }
-        if !orders::update(conn, &order, before.status, matches!(event, Event::StockHeld { .. })).await? {
+        if !orders::update(conn, &order, change).await? {
             // Cannot be while the row is locked; a conflict all the same, and never an overwrite.
             return Err(ApplyError::Refused(Refusal::NotYet));
         }
+        refunds::save(conn, &order, now).await?;
         let entry = HistoryEntry {
             at: now,
             from: Some(before.status),
@@ -115,7 +128,7 @@ impl Workflow {
             KeyFate::Complete => idempotency::complete(conn, id.as_uuid(), first_status(&order)).await?,
             KeyFate::Release => idempotency::release(conn, id.as_uuid()).await?,
         }
-        Ok(order)
+        Ok(Applied { order, from: before.status })
     }
 
     /// A refusal that invites a retry: the retry must not meet this order's own hold. After the commit and not before,
@@ -125,16 +138,20 @@ impl Workflow {
             let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
             let context = RequestContext::for_job("release", trace.unwrap_or_else(TraceContext::root), RELEASE_BUDGET);
             self.inventory.release(&context, order.id).await;
+            crash_point("order.stock_released");
         }
     }
 
     /// After the commit: wakes the relay and whoever waits for the order.
-    pub fn applied(&self, order: &Order, event: &Event) {
+    pub fn applied(&self, Applied { order, from }: &Applied, event: &Event) {
         self.outbox.wake();
         self.changes.announce(order.id);
-        if order.status.is_final() {
+        if order.status != *from && order.status.is_final() {
             let reason = order.reason.map_or("none", StatusReason::as_str);
             metrics::counter!("orders_total", "status" => order.status.as_str(), "reason" => reason).increment(1);
+        }
+        if order.payment.state == OrderPaymentState::Deferred && matches!(event, Event::NotDispatched { .. }) {
+            self.payment.switch().serve((), "defer");
         }
         tracing::info!(order_id = %order.id, event = event.name(), status = order.status.as_str(), "order");
     }
@@ -147,44 +164,7 @@ const RELEASE_BUDGET: Duration = Duration::from_millis(200);
 fn first_status(order: &Order) -> u16 {
     match &order.problem {
         Some(problem) => problem.status,
-        None if order.status.is_final() => 201,
+        None if order.status == OrderStatus::Confirmed => 201,
         None => 202,
-    }
-}
-
-/// Writes the event that `effect` stands for. Each raises the order's version.
-async fn emit(conn: &mut PgConnection, order: &mut Order, effect: Effect, now: DateTime<Utc>) -> sqlx::Result<()> {
-    order.version += 1;
-    let (version, trace) = (order.version, order.traceparent.clone());
-    match effect {
-        Effect::Confirmed => enqueue_data(conn, &confirmed(order), version, trace, now).await,
-        Effect::Rejected => {
-            let reason = order.reason.unwrap_or(StatusReason::Expired);
-            enqueue_data(conn, &OrderRejected { order_id: order.id, reason }, version, trace, now).await
-        }
-        Effect::PaymentUnknown => match order.payment.attempt_id {
-            Some(attempt_id) => {
-                let unknown = PaymentUnknown { order_id: order.id, attempt_id };
-                enqueue_data(conn, &unknown, version, trace, now).await
-            }
-            None => return Ok(()),
-        },
-    }
-    .map(drop)
-}
-
-fn confirmed(order: &Order) -> OrderConfirmed {
-    let items = order.lines.iter().filter_map(|line| {
-        let (name, unit_price_minor) = line.named.clone()?;
-        Some(OrderItem { sku: line.sku.clone(), name, quantity: line.quantity, unit_price_minor })
-    });
-    OrderConfirmed {
-        order_id: order.id,
-        user_id: order.user_id,
-        items: items.collect(),
-        currency: order.price.currency,
-        total_minor: order.price.total_minor,
-        // Only a coupon that took its discount off is redeemed by this event.
-        coupon_code: order.coupon.code.clone().filter(|_| order.coupon.state == OrderCouponState::Applied),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use chassis::RequestContext;
+use chassis::{RequestContext, crash_point};
 use contracts::{
     AttemptId,
     order::{OrderPaymentState, OrderStatus, Suggestion},
@@ -67,6 +67,7 @@ impl Run<'_> {
                 }
                 Err(ApplyError::Storage(error)) => return Err(error.into()),
             };
+            crash_point(recorded(&event));
             if let Event::ChargeIntended(attempt) = event {
                 to_send = Some(attempt);
             }
@@ -90,18 +91,34 @@ impl Run<'_> {
         let Workflow { inventory, payment, coupon, .. } = self.workflow;
         match order.status {
             OrderStatus::Created | OrderStatus::StockReserved if self.must_end(order) => Some(Event::Expired),
-            OrderStatus::Created => Some(inventory.reserve(self.context, order).await),
+            OrderStatus::Created => {
+                let answer = inventory.reserve(self.context, order).await;
+                crash_point("order.stock_answered");
+                Some(answer)
+            }
             OrderStatus::StockReserved => match &order.coupon.code {
-                Some(code) if order.coupon.is_open() => Some(coupon.redeem(self.context, order, code).await),
+                Some(code) if order.coupon.is_open() => {
+                    let answer = coupon.redeem(self.context, order, code).await;
+                    crash_point("order.coupon_answered");
+                    Some(answer)
+                }
                 _ => Some(Event::ChargeIntended(AttemptId::generate())),
             },
             OrderStatus::PaymentInFlight => {
                 let attempt = order.payment.attempt_id?;
                 if order.payment.state == OrderPaymentState::NotDispatched {
                     let context = RequestContext { deadline: self.fence_deadline(), ..self.context.clone() };
-                    Some(payment.fence(&context, attempt).await)
+                    let answer = payment.fence(&context, attempt).await;
+                    crash_point("order.fence_answered");
+                    // Whatever it does not decide is not known.
+                    match answer {
+                        Some(Event::InReview { .. }) | None => Some(Event::PaymentUnknown { attempt }),
+                        decided => decided,
+                    }
                 } else if to_send == Some(attempt) {
-                    Some(payment.charge(self.context, order, attempt).await)
+                    let answer = payment.charge(self.context, order, attempt).await;
+                    crash_point("order.charge_answered");
+                    Some(answer)
                 } else {
                     // Found so: the run that saved the intent died, before or after it sent the request.
                     Some(Event::PaymentUnknown { attempt })
@@ -149,5 +166,18 @@ impl Run<'_> {
             Err(_) => self.workflow.recommendation.suggest_at_once(self.context, &line.sku).await,
         };
         Extras { suggestions: Some(suggestions) }
+    }
+}
+
+/// The crash point after the record of what a step came to.
+const fn recorded(event: &Event) -> &'static str {
+    match event {
+        Event::StockHeld { .. } | Event::StockRefused(_) | Event::StockNotDispatched | Event::StockUnknown => {
+            "order.stock_recorded"
+        }
+        Event::CouponHeld { .. } | Event::CouponPending | Event::CouponRefused(_) => "order.coupon_recorded",
+        Event::ChargeIntended(_) => "order.charge_intended",
+        Event::Fenced { .. } => "order.fence_recorded",
+        _ => "order.outcome_recorded",
     }
 }

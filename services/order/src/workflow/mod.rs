@@ -1,12 +1,17 @@
 //! The shell around `domain`: loads, decides, saves, and carries out what follows.
 //!
 //! [`place_order`] is what a request runs, [`resume`](resume) what the recoverer runs, and both run the same loop
-//! ([`drive`]) over the same recovery points. Events from payment enter through [`apply`] as well.
+//! ([`drive`]) over the same recovery points. Events from payment and coupon enter through [`apply`] as well, and so does
+//! the user's wish to [`cancel`]. When an order has ended, [`walk`] looks after it until everybody has heard of it.
 
 mod apply;
+mod cancel;
+mod crash_points;
 mod drive;
+mod emit;
 mod place_order;
 mod resume;
+mod walk;
 mod watch;
 
 use std::sync::Arc;
@@ -16,7 +21,8 @@ use durable::{Database, outbox::Outbox, within};
 use resilience::Deadline;
 use rules::RulesHandle;
 
-pub use apply::{ApplyError, Extras};
+pub use apply::{Applied, ApplyError, Extras};
+pub use crash_points::CRASH_POINTS;
 pub use place_order::Answer;
 pub use watch::Changes;
 

@@ -1,6 +1,6 @@
 //! `POST /v1/orders`: claim the key, make or resume its order, and say what is known.
 
-use chassis::{RequestContext, auth::User};
+use chassis::{RequestContext, auth::User, crash_point};
 use chrono::{SubsecRound, Utc};
 use contracts::{
     Currency, OrderId, Problem,
@@ -49,7 +49,10 @@ impl Workflow {
         };
         let claimed = within(context.deadline, claiming).await?;
         match claimed {
-            Claim::Held(held) => self.run(context, user, held, request).await,
+            Claim::Held(held) => {
+                crash_point("order.key_claimed");
+                self.run(context, user, held, request).await
+            }
             Claim::InFlight { lease_left } => Err(Error::KeyInFlight { lease_left }),
             Claim::Reused => Err(Error::KeyReused),
             Claim::Done { resource, status } => {
@@ -107,6 +110,7 @@ impl Workflow {
         };
         history::insert(&mut tx, order.id, &entry).await?;
         tx.commit().await?;
+        crash_point("order.created");
         Ok(order)
     }
 }
@@ -128,6 +132,8 @@ fn submitted(context: &RequestContext, user: &User, id: OrderId, request: &Place
         coupon: Coupon { code: request.coupon_code.clone(), state: OrderCouponState::None },
         payment_method: request.payment_method.clone(),
         payment: Payment { attempt_id: None, state: OrderPaymentState::None, channel: None, refunded_minor: 0 },
+        cancel_requested: false,
+        refunds: Vec::new(),
         degraded: Vec::new(),
         suggestions: Vec::new(),
         problem: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chassis::RequestContext;
+use chassis::{RequestContext, crash_point};
 use contracts::{OrderId, trace::TraceContext};
 use durable::idempotency::Held;
 use resilience::Deadline;
@@ -19,12 +19,24 @@ const RESUME_BUDGET: Duration = Duration::from_secs(2);
 impl Workflow {
     /// Brings the order to an end, or to the point from which only payment can move it.
     pub async fn resume(&self, held: Held) -> Result<Order, Error> {
+        crash_point("order.taken_over");
         let id = OrderId::from_uuid(held.resource);
         let order = self.find(id, Deadline::after(RESUME_BUDGET)).await?;
-        // What follows belongs to the trace of the request that placed the order.
-        let trace = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
-        let trace = trace.map_or_else(TraceContext::root, |placed| placed.child());
-        let context = RequestContext::for_job("recover", trace, RESUME_BUDGET);
+        let context = for_job("recover", &order, RESUME_BUDGET);
         Run { workflow: self, context: &context, held, runner: Runner::Recoverer }.drive(order).await
     }
+
+    /// Ends the wait of an order whose payment is open, if payment can say how.
+    pub async fn fence_overdue(&self, id: OrderId) -> Result<Order, Error> {
+        crash_point("order.overdue_claimed");
+        let order = self.find(id, Deadline::after(RESUME_BUDGET)).await?;
+        let context = for_job("recover", &order, RESUME_BUDGET);
+        self.fence(&context, order).await
+    }
+}
+
+/// What follows belongs to the trace of the request that placed the order.
+pub(super) fn for_job(name: &str, order: &Order, budget: Duration) -> RequestContext {
+    let trace = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
+    RequestContext::for_job(name, trace.map_or_else(TraceContext::root, |placed| placed.child()), budget)
 }
