@@ -56,6 +56,7 @@ async fn a_confirmation_commits_and_a_cancellation_gives_back_each_once() {
     assert_eq!(till.coupon("WELCOME10").await.redeemed, 0);
 }
 
+// Trace 19, of the coupon.
 #[tokio::test]
 async fn a_confirmation_that_comes_after_the_cancellation_redeems_nothing() {
     let till = Till::open().await;

@@ -131,6 +131,7 @@ async fn a_commit_and_a_release_take_effect_once_however_often_they_come() {
     assert_eq!(redeemed(till.commit(held).await).await.state, RedemptionState::Released);
 }
 
+// Trace 23.
 #[tokio::test]
 async fn a_redemption_that_comes_after_the_release_of_its_order_is_refused() {
     let till = Till::open().await;

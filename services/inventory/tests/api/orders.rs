@@ -49,6 +49,7 @@ async fn a_confirmation_that_is_delivered_twice_takes_effect_once() {
     assert_eq!(shop.units("CUP-MUG-BLUE").await, (9_998, 0, 2));
 }
 
+// Trace 19.
 #[tokio::test]
 async fn a_confirmation_that_comes_after_the_cancellation_sells_nothing() {
     let shop = Shop::open().await;
@@ -61,6 +62,7 @@ async fn a_confirmation_that_comes_after_the_cancellation_sells_nothing() {
     assert_eq!(shop.units("CUP-MUG-BLUE").await, (10_000, 0, 0));
 }
 
+// Trace 25.
 #[tokio::test]
 async fn the_rejection_of_an_order_never_seen_refuses_its_reservation_from_then_on() {
     let shop = Shop::open().await;

@@ -154,6 +154,7 @@ async fn dead_claim(world: &World, key: &str, order: Uuid, lease: &str) {
     .unwrap();
 }
 
+// Trace 5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_without_an_order_is_taken_over_under_the_id_that_it_fixed() {
     let world = World::start().await;
@@ -172,6 +173,7 @@ async fn a_claim_whose_lease_runs_is_left_alone() {
 }
 
 // The second run must not make another order, and the first must not write beside it.
+// Trace 5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_taken_over_can_write_nothing_more() {
     let mut rules = patient();
@@ -202,6 +204,7 @@ async fn a_run_that_was_taken_over_can_write_nothing_more() {
 }
 
 // After the intent to charge, a repetition asks about the same attempt and never charges another.
+// Trace 6.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_take_over_after_the_intent_to_charge_is_pending_and_charges_nothing() {
     let mut rules = patient();
@@ -218,6 +221,7 @@ async fn a_take_over_after_the_intent_to_charge_is_pending_and_charges_nothing()
     assert_eq!(world.payment.seen().len(), 1);
 }
 
+// Trace 8.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_pruned_when_its_order_is_settled_and_not_before() {
     let world = World::start().await;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
+mod cancel;
+mod deferral;
 mod degradation;
 mod events;
 mod idempotency;
@@ -10,4 +12,7 @@ mod place_order;
 mod products;
 mod queries;
 mod recover;
+mod refunds;
+mod steps;
+mod walks;
 mod world;

@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::{Reply, Stub, eventually, stub::refusing_url};
 use tokio::sync::Semaphore;
 
-use crate::world::{World, answer, patient, problem, stock_held, tea, tea_with_coupon};
+use crate::world::{World, answer, patient, problem, stock_held, tea, tea_with_coupon, undeferred};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_confirmed_and_tells_the_others() {
@@ -115,6 +115,7 @@ async fn a_payment_without_an_answer_that_decides_is_pending_and_never_a_guess()
     assert_eq!(world.events().await, ["payment.unknown"; 7]);
 }
 
+// Trace 6.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_hangs_is_pending_within_the_callers_time() {
     let world = World::start().await;
@@ -138,6 +139,7 @@ async fn a_request_that_comes_too_late_is_refused_and_leaves_no_trace() {
     assert_eq!(world.count("select count(*) from idempotency_keys").await, 0);
 }
 
+// Trace 24.
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_time_before_the_charge_rejects_the_order_and_frees_the_key() {
     let mut rules = patient();
@@ -153,9 +155,10 @@ async fn out_of_time_before_the_charge_rejects_the_order_and_frees_the_key() {
     assert_eq!(world.inventory.seen().last().unwrap().path.rsplit('/').next(), Some("release"));
 }
 
+// Traces 9 and 24.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_charge_that_was_not_dispatched_is_fenced_before_the_order_is_refused() {
-    let world = World::start().await;
+    let world = World::with_rules(undeferred()).await;
     world.payment.behave(|seen| match seen.method.as_str() {
         "PUT" => problem("payment-not-dispatched", 503, json!({"reason": "connect_failed"})),
         _ => Reply::Json(200, json!({"state": "fenced"})),
@@ -177,7 +180,7 @@ async fn a_charge_that_was_not_dispatched_is_fenced_before_the_order_is_refused(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_answer_from_the_fence_the_order_is_pending() {
-    let world = World::start().await;
+    let world = World::with_rules(undeferred()).await;
     world.payment.behave(|seen| match seen.method.as_str() {
         "PUT" => problem("payment-not-dispatched", 503, json!({"reason": "breaker_open"})),
         _ => Reply::Close,
@@ -191,7 +194,7 @@ async fn without_an_answer_from_the_fence_the_order_is_pending() {
 async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
     let (inventory, payment) = (Stub::start(stock_held).await, Stub::start(|_| Reply::Close).await);
     let url = inventory.url();
-    let world = World::with(patient(), url, refusing_url(), inventory, payment).await;
+    let world = World::with(undeferred(), url, refusing_url(), inventory, payment).await;
     let (status, body) = world.place("k", &tea()).await;
     assert_eq!((status, &body["type"]), (503, &json!("urn:problem:payment-unavailable")));
     assert_eq!(body["mechanism"], "connect.payment");
@@ -203,6 +206,7 @@ async fn a_payment_service_that_cannot_be_reached_refuses_without_a_fence() {
 async fn an_open_breaker_refuses_orders_and_leaves_fences_alone() {
     let mut rules = Rules::default();
     rules.downstream.payment.breaker.consecutive_failures = 1;
+    rules.degrade.defer_max_minor = 0;
     let world = World::with_rules(rules).await;
     let callees = async || {
         let state = world.app.client.get(world.app.admin_url("/internal/state")).send().await.unwrap();
@@ -317,7 +321,7 @@ async fn without_its_database_the_service_says_so_and_is_not_ready() {
 // The fence's event may come back through the broker before the fence's own answer does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_comes_by_event_releases_the_stock_as_well() {
-    let world = World::start().await;
+    let world = World::with_rules(undeferred()).await;
     let go = Arc::new(Semaphore::new(0));
     let held = go.clone();
     world.payment.behave(move |seen| match seen.method.as_str() {

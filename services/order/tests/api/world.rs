@@ -88,6 +88,13 @@ pub fn patient() -> Rules {
     rules
 }
 
+/// No order is small enough for its charge to wait.
+pub fn undeferred() -> Rules {
+    let mut rules = patient();
+    rules.degrade.defer_max_minor = 0;
+    rules
+}
+
 impl World {
     pub async fn start() -> Self {
         Self::with_rules(patient()).await
@@ -159,6 +166,21 @@ impl World {
 
     pub async fn place(&self, key: &str, body: &Value) -> (u16, Value) {
         answer(self.request(key, body).send().await.unwrap()).await
+    }
+
+    pub async fn cancel(&self, order: &Value) -> (u16, Value) {
+        let path = format!("/v1/orders/{}/cancel", order["id"].as_str().unwrap());
+        answer(self.app.post(&path).bearer_auth(user_token(self.user)).send().await.unwrap()).await
+    }
+
+    /// The order, once it says this at this place.
+    pub async fn until(&self, order: &Value, pointer: &str, expected: Value) -> Value {
+        let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
+        testkit::eventually(pointer, || async {
+            let (_, now) = self.get(&path).await;
+            (now.pointer(pointer) == Some(&expected)).then_some(now)
+        })
+        .await
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {
