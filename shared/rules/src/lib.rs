@@ -20,8 +20,8 @@ pub use handle::{InForce, RulesHandle};
 pub use schema::{
     AdmissionLevel, AvailabilityLevel, Cache, Chain, Compensate, CouponLevel, Criticality, Database, Degrade,
     Downstream, Downstreams, FEATURES, Gateway, Idempotency, KeyLimit, KeyLimits, Levels, Messaging, Network,
-    PaymentLevel, Quota, QuotaAlgorithm, ROUTES, RecommendationLevel, Recover, Route, Rules, Service, Services,
-    feature, service_of,
+    PaymentLevel, Quota, QuotaAlgorithm, ROUTES, RecommendationLevel, Reconcile, Recover, Route, Rules, Service,
+    Services, feature, service_of,
 };
 
 /// How long a service keeps a connection that is not used. No rule: it is what the rules of its callers are held

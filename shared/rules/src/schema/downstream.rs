@@ -29,8 +29,10 @@ pub struct Downstreams {
     pub provider: Downstream,
     /// Charges at the backup channel.
     pub provider_backup: Downstream,
-    /// Questions after charges, at either channel.
+    /// Questions after charges, and refunds, at either channel. Each channel has guards of its own by this rule.
     pub provider_status: Downstream,
+    /// The whole ledger of either channel, likewise.
+    pub provider_ledger: Downstream,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,13 +197,23 @@ impl Default for Downstreams {
                 limit: LimiterConfig::LeakyBucket(LeakyBucketConfig { per_second: 20.0, max_wait: ms(200) }),
                 ..Downstream::default()
             },
+            provider_ledger: Downstream {
+                // A day's charges are some megabytes, and nobody waits for them.
+                timeout: ms(10_000),
+                attempt_timeout: ms(10_000),
+                // One replica reads, and one more that believes that it does.
+                bulkhead: at_once(2),
+                breaker: slow(ms(8_000), core_breaker()),
+                limit: LimiterConfig::TokenBucket(Quota::new(1.0, 2)),
+                ..Downstream::default()
+            },
         }
     }
 }
 
 impl Downstreams {
     #[must_use]
-    pub fn all(&self) -> [(&'static str, &Downstream); 8] {
+    pub fn all(&self) -> [(&'static str, &Downstream); 9] {
         [
             ("inventory", &self.inventory),
             ("payment", &self.payment),
@@ -211,6 +223,7 @@ impl Downstreams {
             ("provider", &self.provider),
             ("provider_backup", &self.provider_backup),
             ("provider_status", &self.provider_status),
+            ("provider_ledger", &self.provider_ledger),
         ]
     }
 }

@@ -8,6 +8,7 @@ mod degrade;
 mod downstream;
 mod key_limits;
 mod quota;
+mod reconcile;
 mod route;
 mod storage;
 
@@ -24,6 +25,7 @@ pub use degrade::{
 pub use downstream::{Downstream, Downstreams};
 pub use key_limits::{KeyLimit, KeyLimits};
 pub use quota::{Quota, QuotaAlgorithm};
+pub use reconcile::Reconcile;
 pub use route::{Criticality, ROUTES, Route, service_of};
 pub use storage::{Cache, Database, Idempotency, Messaging, Recover};
 
@@ -57,6 +59,7 @@ pub struct Rules {
     pub idempotency: Idempotency,
     pub recover: Recover,
     pub compensate: Compensate,
+    pub reconcile: Reconcile,
     pub messaging: Messaging,
     pub database: Database,
     pub cache: Cache,
@@ -79,6 +82,7 @@ impl Default for Rules {
             idempotency: Idempotency::default(),
             recover: Recover::default(),
             compensate: Compensate::default(),
+            reconcile: Reconcile::default(),
             messaging: Messaging::default(),
             database: Database::default(),
             cache: Cache::default(),

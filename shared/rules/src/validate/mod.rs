@@ -12,6 +12,7 @@ pub fn violations(rules: &Rules) -> Vec<Invalid> {
     let mut report = Report::default();
     storage(rules, &mut report);
     compensate(rules, &mut report);
+    reconcile(rules, &mut report);
     traffic::check(rules, &mut report);
     hierarchy::check(rules, &mut report);
     report.0
@@ -100,11 +101,36 @@ fn storage(rules: &Rules, report: &mut Report) {
 const MAX_DELAY: Duration = Duration::from_secs(60 * 60);
 
 fn compensate(rules: &Rules, report: &mut Report) {
-    for (tier, delay) in rules.compensate.delays.iter().enumerate() {
-        let path = format!("compensate.delays_ms[{tier}]");
+    delays("compensate", &rules.compensate.delays, report);
+}
+
+fn delays(section: &str, delays: &[Duration], report: &mut Report) {
+    for (tier, delay) in delays.iter().enumerate() {
+        let path = format!("{section}.delays_ms[{tier}]");
         report.positive(path.clone(), *delay);
         report.require(*delay <= MAX_DELAY, path, format!("above {MAX_DELAY:?}, the longest that a message waits"));
     }
+}
+
+fn reconcile(rules: &Rules, report: &mut Report) {
+    let rule = &rules.reconcile;
+    delays("reconcile", &rule.delays, report);
+    for (path, value) in [
+        ("reconcile.withheld_ms", rule.withheld),
+        ("reconcile.lost_after_ms", rule.lost_after),
+        ("reconcile.sweep_interval_ms", rule.sweep_interval),
+        ("reconcile.ledger_interval_ms", rule.ledger_interval),
+        ("reconcile.drain_interval_ms", rule.drain_interval),
+    ] {
+        report.positive(path, value);
+    }
+    // Else a charge that still runs would be taken for one that nobody makes.
+    let charge = rules.charge_route().timeout.saturating_add(rules.network.reserve);
+    report.require(
+        rule.lease > charge,
+        "reconcile.lease_ms",
+        format!("{:?} does not outlast a charge ({charge:?} with its reserve)", rule.lease),
+    );
 }
 
 #[cfg(test)]
@@ -147,6 +173,16 @@ mod tests {
         assert!(Rules::from_toml("[compensate]\ndelays_ms = [1, 2, 3]").is_err());
         let rules = Rules::from_toml("[compensate]\ndelays_ms = [50, 50, 3600000, 1]").unwrap();
         assert_eq!(rules.compensate.delays[2], Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn a_charge_under_way_is_not_taken_for_one_that_nobody_makes() {
+        let (path, reason) = only("[reconcile]\nlease_ms = 2020");
+        assert_eq!(path, "reconcile.lease_ms");
+        assert!(reason.contains("does not outlast"), "{reason}");
+        assert!(Rules::from_toml("[reconcile]\nlease_ms = 2021").is_ok());
+        assert_eq!(only("[reconcile]\nledger_interval_ms = 0").0, "reconcile.ledger_interval_ms");
+        assert_eq!(only("[reconcile]\ndelays_ms = [1, 2, 3, 3_600_001]").0, "reconcile.delays_ms[3]");
     }
 
     #[test]
