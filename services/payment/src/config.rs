@@ -1,8 +1,13 @@
 //! Wiring: where the neighbours are. What governs traffic is a rule and not here.
 
-use chassis::{ConfigError, Env};
+use chassis::{
+    ConfigError, Env, crash, dev_secrets,
+    env::{bad, check_secret},
+};
 use contracts::Service;
 use events::KafkaConfig;
+
+use crate::{http::signature::Secrets, workflow::CRASH_POINTS};
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -14,16 +19,41 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// `PROVIDER_PRIMARY_URL`: the provider's primary channel, by default the simulator of `./dev up`.
     pub provider_primary_url: String,
+    /// `PROVIDER_BACKUP_URL`: its backup channel.
+    pub provider_backup_url: String,
+    /// `WEBHOOK_SECRETS`: what the provider signs webhooks with, several with commas while keys rotate.
+    pub webhook_secrets: Secrets,
 }
 
 impl Config {
     pub fn from_env(env: &mut Env) -> Result<Self, ConfigError> {
+        crash::arm(env, Service::Payment, CRASH_POINTS)?;
         let mut kafka = KafkaConfig::new(env.kafka_bootstrap()?, Service::Payment.as_str());
         kafka.topic_prefix = env.get("KAFKA_TOPIC_PREFIX").unwrap_or_default();
         Ok(Self {
             database_url: env.database_url(Service::Payment)?,
             kafka,
             provider_primary_url: env.url_or("PROVIDER_PRIMARY_URL", "http://127.0.0.1:8086")?,
+            provider_backup_url: env.url_or("PROVIDER_BACKUP_URL", "http://127.0.0.1:8087")?,
+            webhook_secrets: webhook_secrets(env)?,
         })
     }
+}
+
+fn webhook_secrets(env: &mut Env) -> Result<Secrets, ConfigError> {
+    const VARIABLE: &str = "WEBHOOK_SECRETS";
+    let dev = env.is_dev()?;
+    let list = match env.get(VARIABLE) {
+        Some(list) => list,
+        None if dev => dev_secrets::WEBHOOK_SECRET.to_owned(),
+        None => return Err(bad(VARIABLE, "is required unless APP_ENV=dev")),
+    };
+    let secrets: Vec<String> = list.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    if secrets.is_empty() {
+        return Err(bad(VARIABLE, "names no secret"));
+    }
+    if !dev {
+        secrets.iter().try_for_each(|secret| check_secret(VARIABLE, secret))?;
+    }
+    Ok(Secrets::new(secrets))
 }

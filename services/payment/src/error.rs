@@ -1,8 +1,13 @@
 //! Everything that an act can fail with, and the one table of what callers are told.
 
 use chassis::{lifecycle::Panicked, problem};
-use contracts::{AttemptId, OrderId, Problem, ProblemType, payment::NotDispatchedReason};
+use contracts::{
+    AttemptId, OrderId, Problem, ProblemType,
+    payment::{Channel, NotDispatchedReason},
+};
 use durable::StorageError;
+
+use crate::workflow::refund::RefundRefusal;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
@@ -14,7 +19,9 @@ pub enum PaymentError {
     Fenced(AttemptId),
     /// Certainly nothing was charged for it.
     #[error("payment attempt {id} was not sent to the provider")]
-    NotDispatched { id: AttemptId, order_id: OrderId, reason: NotDispatchedReason },
+    NotDispatched { id: AttemptId, order_id: OrderId, channel: Option<Channel>, reason: NotDispatchedReason },
+    #[error("{refusal}")]
+    Refund { id: AttemptId, refusal: RefundRefusal },
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error(transparent)]
@@ -28,11 +35,21 @@ impl From<PaymentError> for Problem {
             PaymentError::NotFound(_) => problem::not_found(&detail),
             PaymentError::ContentMismatch(_) => Self::new(ProblemType::ContentMismatch, detail),
             PaymentError::Fenced(_) => Self::new(ProblemType::PaymentFenced, detail),
-            PaymentError::NotDispatched { order_id, reason, .. } => {
+            PaymentError::NotDispatched { order_id, channel, reason, .. } => {
                 Self::new(ProblemType::PaymentNotDispatched, detail)
-                    .with_mechanism(mechanism(reason))
+                    .with_mechanism(mechanism(channel, reason))
                     .with("reason", reason.as_str())
                     .with_order(order_id)
+            }
+            PaymentError::Refund { id, refusal: RefundRefusal::NoSuchAttempt } => {
+                problem::not_found(&PaymentError::NotFound(id).to_string())
+            }
+            PaymentError::Refund { refusal: RefundRefusal::ContentMismatch, .. } => {
+                Self::new(ProblemType::ContentMismatch, detail)
+            }
+            PaymentError::Refund { refusal: RefundRefusal::NotCharged | RefundRefusal::MoreThanLeft, .. } => {
+                let field = detail.clone();
+                Self::new(ProblemType::ValidationFailed, detail).with_field("amount_minor", &field)
             }
             PaymentError::Storage(error) => error.into(),
             // Logged where it happened.
@@ -42,8 +59,13 @@ impl From<PaymentError> for Problem {
 }
 
 /// What kept the request from leaving.
-const fn mechanism(reason: NotDispatchedReason) -> &'static str {
+const fn mechanism(channel: Option<Channel>, reason: NotDispatchedReason) -> &'static str {
+    let backup = matches!(channel, Some(Channel::Backup));
     match reason {
+        NotDispatchedReason::BreakerOpen if backup => "breaker.provider_backup",
+        NotDispatchedReason::BulkheadFull if backup => "bulkhead.provider_backup",
+        NotDispatchedReason::RateLimited if backup => "rate_limit.provider_backup",
+        NotDispatchedReason::ConnectFailed if backup => "connect.provider_backup",
         NotDispatchedReason::BreakerOpen => "breaker.provider",
         NotDispatchedReason::BulkheadFull => "bulkhead.provider",
         NotDispatchedReason::RateLimited => "rate_limit.provider",

@@ -8,7 +8,13 @@ use utoipa::{
 #[derive(OpenApi)]
 #[openapi(
     info(title = "payment", description = "Owns what the payment provider was told, and what is known of its answers."),
-    paths(super::payments::charge, super::payments::get, super::payments::fence),
+    paths(
+        super::payments::charge,
+        super::payments::get,
+        super::payments::fence,
+        super::refunds::request,
+        super::webhooks::provider
+    ),
     modifiers(&InternalToken)
 )]
 struct Document;
@@ -18,7 +24,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
 
-/// The one way in: a service's own token.
+/// The way in: a service's own token. The provider signs instead.
 struct InternalToken;
 
 impl Modify for InternalToken {

@@ -53,7 +53,7 @@ pub async fn charge(
         Err(_) => Reported::Undecided,
     };
     Ok(match reported {
-        Reported::Settled(attempt) => HttpResponse::Ok().json(status(attempt)),
+        Reported::Settled(attempt) => HttpResponse::Ok().json(status(*attempt)),
         Reported::Undecided => HttpResponse::Accepted().json(PaymentStatus {
             state: AttemptState::Unknown,
             channel: None,

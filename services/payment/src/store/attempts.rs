@@ -1,52 +1,31 @@
 //! Attempts and their history. Rows are never deleted, so an id that was seen once is known for good.
 
 use chrono::{DateTime, Utc};
-use contracts::{AttemptId, EventId, OrderId, payment::Charge, provider::idempotency_key};
+use contracts::{AttemptId, Money, provider::idempotency_key};
 use durable::{StorageError, outbox};
 use sqlx::PgConnection;
-use uuid::Uuid;
 
+pub use super::attempt_row::NextQuestion;
 use super::{
+    attempt_row::Row,
     charges::{self, FoundBy, ProvenCharge, Role},
-    variant,
 };
-use crate::domain::attempt::{Announcement, Attempt, Event, Intents, Transition};
-
-#[derive(sqlx::FromRow)]
-pub(super) struct Row {
-    id: Uuid,
-    order_id: Option<Uuid>,
-    amount_minor: Option<i64>,
-    currency: Option<String>,
-    payment_method: Option<String>,
-    state: String,
-    channel: Option<String>,
-    dispatch_no: i32,
-    primary_intent_at: Option<DateTime<Utc>>,
-    backup_intent_at: Option<DateTime<Utc>>,
-    provider_ref: Option<String>,
-    decline_code: Option<String>,
-    not_dispatched_reason: Option<String>,
-    deferred_at: Option<DateTime<Utc>>,
-    version: i64,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-    last_may_have_left_at: Option<DateTime<Utc>>,
-}
+use crate::domain::attempt::{Announcement, Attempt, Event, Transition};
 
 /// How an event of an attempt came about, beside the event itself.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub found_by: FoundBy,
     pub traceparent: Option<String>,
+    /// How much was charged, where whoever proves a charge says so.
+    pub amount: Option<Money>,
 }
 
-/// The message that asks the provider about an attempt next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NextQuestion {
-    pub event: EventId,
-    pub tier: usize,
-    pub due: DateTime<Utc>,
+impl Source {
+    #[must_use]
+    pub const fn of(found_by: FoundBy, traceparent: Option<String>) -> Self {
+        Self { found_by, traceparent, amount: None }
+    }
 }
 
 /// The attempt, if it was ever heard of.
@@ -54,6 +33,33 @@ pub async fn load(conn: &mut PgConnection, id: AttemptId) -> Result<Option<Attem
     let row: Option<Row> =
         sqlx::query_as("select * from attempts where id = $1").bind(id.as_uuid()).fetch_optional(conn).await?;
     Ok(row.map(Attempt::try_from).transpose()?)
+}
+
+/// [`load`], and nobody changes it until the transaction ends.
+pub async fn lock(conn: &mut PgConnection, id: AttemptId) -> Result<Option<Attempt>, StorageError> {
+    Ok(lock_with_question(conn, id).await?.map(|(attempt, _)| attempt))
+}
+
+/// [`load`], and which message asks about it next.
+pub async fn load_with_question(
+    conn: &mut PgConnection,
+    id: AttemptId,
+) -> Result<Option<(Attempt, Option<NextQuestion>)>, StorageError> {
+    let row: Option<Row> =
+        sqlx::query_as("select * from attempts where id = $1").bind(id.as_uuid()).fetch_optional(conn).await?;
+    row.map(Row::with_question).transpose()
+}
+
+/// [`load_with_question`], and nobody changes it until the transaction ends.
+pub async fn lock_with_question(
+    conn: &mut PgConnection,
+    id: AttemptId,
+) -> Result<Option<(Attempt, Option<NextQuestion>)>, StorageError> {
+    let row: Option<Row> = sqlx::query_as("select * from attempts where id = $1 for update")
+        .bind(id.as_uuid())
+        .fetch_optional(conn)
+        .await?;
+    row.map(Row::with_question).transpose()
 }
 
 /// Makes the row of an attempt that is new, with its first line of history. False: there is one already, and nothing
@@ -149,7 +155,9 @@ pub async fn apply(
                 currency: approved.currency,
                 found_by: source.found_by,
             };
-            charges::insert(conn, &charge, Role::Settling).await?;
+            if !charges::insert(conn, &charge, Role::Settling).await? {
+                tracing::error!(attempt_id = %next.id, "the provider gave one reference to two charges");
+            }
         }
         announce(conn, next, announcement, source.traceparent.clone(), next.updated_at).await?;
     }
@@ -189,36 +197,4 @@ pub async fn refer(conn: &mut PgConnection, id: AttemptId, next: NextQuestion) -
         .execute(conn)
         .await?;
     Ok(())
-}
-
-impl TryFrom<Row> for Attempt {
-    type Error = sqlx::Error;
-
-    fn try_from(row: Row) -> Result<Self, sqlx::Error> {
-        let content = match (row.order_id, row.amount_minor, row.currency, row.payment_method) {
-            (Some(order), Some(amount_minor), Some(currency), Some(payment_method)) => Some(Charge {
-                order_id: OrderId::from_uuid(order),
-                amount_minor,
-                currency: currency.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
-                payment_method,
-            }),
-            _ => None,
-        };
-        Ok(Self {
-            id: AttemptId::from_uuid(row.id),
-            content,
-            state: variant(&row.state)?,
-            channel: row.channel.as_deref().map(variant).transpose()?,
-            dispatch_no: row.dispatch_no,
-            intents: Intents { primary: row.primary_intent_at, backup: row.backup_intent_at },
-            provider_ref: row.provider_ref,
-            decline_code: row.decline_code,
-            not_dispatched_reason: row.not_dispatched_reason.as_deref().map(variant).transpose()?,
-            deferred_at: row.deferred_at,
-            version: row.version,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-            last_may_have_left_at: row.last_may_have_left_at,
-        })
-    }
 }

@@ -1,5 +1,7 @@
 //! Charges that the provider proved: one row each, by whatever path and however often it is proved.
 
+use std::collections::HashSet;
+
 use contracts::{AttemptId, Currency, payment::Channel};
 use durable::StorageError;
 use sqlx::PgConnection;
@@ -56,6 +58,17 @@ impl Role {
             Self::Extra => "extra",
         }
     }
+}
+
+/// Which of these charges of a channel are on record.
+pub async fn known(conn: &mut PgConnection, channel: Channel, refs: &[&str]) -> Result<HashSet<String>, StorageError> {
+    let known: Vec<String> =
+        sqlx::query_scalar("select provider_ref from charges where channel = $1 and provider_ref = any($2)")
+            .bind(channel.as_str())
+            .bind(refs)
+            .fetch_all(conn)
+            .await?;
+    Ok(known.into_iter().collect())
 }
 
 /// False: it is on record already, whatever its role.

@@ -1,7 +1,11 @@
 //! The service's own database. Every function works in its caller's transaction.
 
+mod attempt_row;
 pub mod attempts;
 pub mod charges;
+pub mod open;
+pub mod provider_events;
+pub mod refunds;
 
 use serde::de::{DeserializeOwned, IntoDeserializer, value::Error as NotAVariant};
 

@@ -3,7 +3,7 @@
 //! Granted for what was never sent and for what was never heard of, which leaves a tombstone that a late `PUT` finds.
 //! Everything else is reported as it stands: where a request may have left, only the provider can say what came of it.
 
-use chassis::RequestContext;
+use chassis::{RequestContext, crash_point};
 use chrono::Utc;
 use contracts::AttemptId;
 use durable::StorageError;
@@ -30,6 +30,7 @@ impl Payments {
         let tombstone = Attempt::tombstone(id, Utc::now());
         if attempts::insert(&mut tx, &tombstone, &Event::Fence).await? {
             tx.commit().await?;
+            crash_point("payment.fence.recorded");
             count(&tombstone);
             return Ok(tombstone);
         }
@@ -38,9 +39,10 @@ impl Payments {
             let found = found.ok_or(StorageError::Bug(sqlx::Error::RowNotFound))?;
             // A refused fence changes nothing, and its caller reads why in the state.
             let Ok(transition) = decide(&found, &Event::Fence, Utc::now()) else { return Ok(found) };
-            let source = Source { found_by: FoundBy::Call, traceparent: Some(context.trace.to_string()) };
+            let source = Source::of(FoundBy::Call, Some(context.trace.to_string()));
             if attempts::apply(&mut tx, &found, &Event::Fence, &transition, &source).await? {
                 tx.commit().await?;
+                crash_point("payment.fence.recorded");
                 self.outbox.wake();
                 count(&transition.next);
                 return Ok(transition.next);

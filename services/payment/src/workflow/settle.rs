@@ -10,7 +10,7 @@ use chrono::Utc;
 use durable::StorageError;
 use resilience::Deadline;
 
-use super::Payments;
+use super::{Payments, evidence::take};
 use crate::{
     domain::attempt::{Attempt, Event, Refusal, decide},
     store::attempts::{self, Source},
@@ -52,7 +52,8 @@ impl Payments {
     ) -> Result<Attempt, StorageError> {
         loop {
             let transition = match decide(&known, event, Utc::now()) {
-                Ok(transition) => transition,
+                Ok(transition) => Some(transition),
+                Err(Refusal::ExtraCharge) => None,
                 Err(refusal) => {
                     log_refusal(&known, event, refusal);
                     return Ok(known);
@@ -60,21 +61,30 @@ impl Payments {
             };
             let step = async {
                 let mut tx = self.database.begin(deadline).await?;
-                if attempts::apply(&mut tx, &known, event, &transition, source).await? {
+                let Some(transition) = &transition else {
+                    // Seldom, and it takes more than one row: on the row as it is now.
+                    let locked = attempts::lock(&mut tx, known.id).await?;
+                    let locked = locked.ok_or(StorageError::Bug(sqlx::Error::RowNotFound))?;
+                    let taken = take(&mut tx, locked, event, source, Utc::now()).await?;
                     tx.commit().await?;
-                    return Ok(None);
+                    return Ok(Some(Step::Done(taken.attempt)));
+                };
+                if attempts::apply(&mut tx, &known, event, transition, source).await? {
+                    tx.commit().await?;
+                    count(&transition.next);
+                    return Ok(Some(Step::Done(transition.next.clone())));
                 }
                 // Somebody else was there first: decide again, on what they left. Rows are never deleted.
                 let current = attempts::load(&mut tx, known.id).await?;
-                current.map(Some).ok_or(StorageError::Bug(sqlx::Error::RowNotFound))
+                Ok(current.map(Step::Again))
             };
             match step.await {
-                Ok(None) => {
-                    self.outbox.wake();
-                    count(&transition.next);
-                    return Ok(transition.next);
+                Ok(Some(Step::Done(attempt))) => {
+                    self.committed();
+                    return Ok(attempt);
                 }
-                Ok(Some(current)) => known = current,
+                Ok(Some(Step::Again(current))) => known = current,
+                Ok(None) => return Err(StorageError::Bug(sqlx::Error::RowNotFound)),
                 Err(StorageError::Unavailable(error)) => {
                     tracing::warn!(attempt_id = %known.id, %error, "an outcome waits for the database");
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -85,13 +95,19 @@ impl Payments {
     }
 }
 
+/// What one try to record came to.
+enum Step {
+    Done(Attempt),
+    Again(Attempt),
+}
+
 pub(super) fn count(attempt: &Attempt) {
     metrics::counter!("payment_attempts_total", "outcome" => attempt.state.as_str()).increment(1);
 }
 
 /// One that nobody expects is worth a line; none changes anything.
-fn log_refusal(attempt: &Attempt, event: &Event, refusal: Refusal) {
-    if refusal != Refusal::AlreadySo {
+pub(super) fn log_refusal(attempt: &Attempt, event: &Event, refusal: Refusal) {
+    if matches!(refusal, Refusal::Never(_)) {
         tracing::warn!(
             attempt_id = %attempt.id, state = attempt.state.as_str(), event = event.name(), %refusal, "an event was refused"
         );

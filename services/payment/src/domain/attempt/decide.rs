@@ -177,6 +177,14 @@ fn announcement(before: &Attempt, after: &Attempt) -> Option<Announcement> {
 }
 
 impl Attempt {
+    /// The note that it has to be asked after, while its outcome is open.
+    #[must_use]
+    pub fn question(&self) -> Option<Announcement> {
+        let order_id = self.content.as_ref()?.order_id;
+        let open = matches!(self.state, AttemptState::Unknown | AttemptState::Review);
+        open.then_some(Announcement::Reconcile(ReconcileDue { order_id, attempt_id: self.id }))
+    }
+
     /// The message of its settlement once more, for who may have missed it.
     #[must_use]
     pub fn settlement(&self) -> Option<Announcement> {

@@ -1,9 +1,17 @@
-//! The payment provider: one call to charge, and what its end proves.
+//! The payment provider: one call to charge, and what its end proves; `ask` for what became of it, `give_back` for
+//! refunds, `ledger` for everything.
 //!
 //! Only two things prove an outcome: an answer that says `approved` or `declined`, and a refusal (4xx) that carries a
 //! decline code. A 4xx without one may be a proxy's, or a complaint about a request whose first copy was charged; like
 //! a 5xx, a timeout and an answer that cannot be read it leaves the outcome unknown. Only a request that was never
 //! sent proves that nothing happened. Nothing is sent a second time from here.
+
+mod ask;
+mod give_back;
+mod ledger;
+
+pub use ask::Finding;
+pub use give_back::Refunding;
 
 use chassis::{CallError, Downstream, NotSent, RequestContext};
 use contracts::{
@@ -12,13 +20,34 @@ use contracts::{
     provider::{ChargeReply, ChargeRequest, ChargeState, idempotency_key},
 };
 use reqwest::Method;
+use resilience::breaker::State;
 use serde::Deserialize;
 
-/// One channel to the provider.
+/// One channel to the provider. What asks after charges has guards of its own, or it would be cut off with them just
+/// when it is needed.
 #[derive(Clone)]
 pub struct Provider {
     channel: Channel,
-    downstream: Downstream,
+    charges: Downstream,
+    questions: Downstream,
+    ledgers: Downstream,
+}
+
+/// Both channels.
+#[derive(Clone)]
+pub struct Providers {
+    pub primary: Provider,
+    pub backup: Provider,
+}
+
+impl Providers {
+    #[must_use]
+    pub fn at(&self, channel: Channel) -> &Provider {
+        match channel {
+            Channel::Primary => &self.primary,
+            Channel::Backup => &self.backup,
+        }
+    }
 }
 
 /// What the end of a call proves.
@@ -33,17 +62,23 @@ pub enum Evidence {
 /// The longest reference or code that is believed.
 const MAX_WORD: usize = 255;
 /// For a decline that gives no code.
-const UNSPECIFIED: &str = "unspecified";
+pub const UNSPECIFIED: &str = "unspecified";
 
 impl Provider {
     #[must_use]
-    pub fn new(channel: Channel, downstream: Downstream) -> Self {
-        Self { channel, downstream }
+    pub fn new(channel: Channel, charges: Downstream, questions: Downstream, ledgers: Downstream) -> Self {
+        Self { channel, charges, questions, ledgers }
     }
 
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.channel
+    }
+
+    /// No charge would get out now.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self.charges.snapshot().breaker.state, State::Open | State::ForcedOpen)
     }
 
     /// Charges once. To be called when the intent is durable, and at most once a dispatch.
@@ -57,7 +92,7 @@ impl Provider {
         let key = idempotency_key(id);
         let key = [(headers::IDEMPOTENCY_KEY, key.as_str())];
         let called =
-            self.downstream.call_judged(context, Method::POST, "/v1/charges", Some(&request), &key, verdict).await;
+            self.charges.call_judged(context, Method::POST, "/v1/charges", Some(&request), &key, verdict).await;
         match called {
             Ok(evidence) => evidence,
             Err(CallError::NotSent(why)) => Evidence::NotDispatched(match why {

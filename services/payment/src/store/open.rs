@@ -1,0 +1,90 @@
+//! What stands still, waits, or is being asked after: looked up by the jobs. All of it is under one small partial index.
+
+use std::time::Duration;
+
+use contracts::AttemptId;
+use durable::StorageError;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+/// How long an attempt may stand in each state before somebody looks after it.
+#[derive(Debug, Clone, Copy)]
+pub struct Leases {
+    pub dispatched: Duration,
+    pub withheld: Duration,
+    pub question: Duration,
+}
+
+/// Up to `limit` attempts that nobody is at any more, oldest first. Nothing is locked: whoever takes one up looks again.
+pub async fn abandoned(conn: &mut PgConnection, leases: Leases, limit: i64) -> Result<Vec<AttemptId>, StorageError> {
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "select id from attempts
+          where (state = 'dispatched' or state = 'created' and deferred_at is null)
+                and updated_at < clock_timestamp() - make_interval(secs => $1)
+             or state = 'not_dispatched' and deferred_at is null
+                and updated_at < clock_timestamp() - make_interval(secs => $2)
+             or state in ('unknown', 'review')
+                and coalesce(reconcile_due_at, updated_at) < clock_timestamp() - make_interval(secs => $3)
+          order by updated_at limit $4",
+    )
+    .bind(leases.dispatched.as_secs_f64())
+    .bind(leases.withheld.as_secs_f64())
+    .bind(leases.question.as_secs_f64())
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(AttemptId::from_uuid).collect())
+}
+
+/// Up to `limit` deferred charges that wait, those that were tried longest ago first.
+pub async fn deferred(conn: &mut PgConnection, limit: i64) -> Result<Vec<AttemptId>, StorageError> {
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "select id from attempts
+          where state in ('created', 'not_dispatched') and deferred_at is not null
+          order by updated_at limit $1",
+    )
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(AttemptId::from_uuid).collect())
+}
+
+/// What is open, for metrics and people.
+#[derive(Debug, Clone, Default, PartialEq, sqlx::FromRow)]
+pub struct Backlog {
+    /// Attempts that may have been sent and are not settled.
+    pub pending: i64,
+    pub pending_oldest_seconds: f64,
+    pub reviews: i64,
+    pub deferred: i64,
+    pub refunds: i64,
+    pub refunds_oldest_seconds: f64,
+    pub refund_reviews: i64,
+    pub webhooks: i64,
+}
+
+pub async fn backlog(pool: &PgPool) -> sqlx::Result<Backlog> {
+    sqlx::query_as(
+        "select count(*) filter (where state in ('dispatched', 'unknown', 'review')) as pending,
+                coalesce(extract(epoch from clock_timestamp() - min(created_at)
+                    filter (where state in ('dispatched', 'unknown', 'review'))), 0)::float8 as pending_oldest_seconds,
+                count(*) filter (where state = 'review') as reviews,
+                count(*) filter (where state in ('created', 'not_dispatched') and deferred_at is not null) as deferred,
+                (select count(*) from refunds where state <> 'refunded') as refunds,
+                (select coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8
+                   from refunds where state <> 'refunded') as refunds_oldest_seconds,
+                (select count(*) from refunds where state = 'review') as refund_reviews,
+                (select count(*) from provider_events where processed_at is null) as webhooks
+           from attempts where state in ('created', 'dispatched', 'unknown', 'not_dispatched', 'review')",
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// The oldest attempts that wait for a person.
+pub async fn reviews(pool: &PgPool, limit: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar("select id from attempts where state = 'review' order by updated_at limit $1")
+        .bind(limit)
+        .fetch_all(pool)
+        .await
+}
