@@ -104,6 +104,10 @@ fn provider_spec(layout: &Layout, backup: bool) -> Result<Spec> {
     let listen = format!("127.0.0.1:{port}");
     let mut args: Vec<_> = ["--name", channel, "--listen", listen.as_str(), "--ledger"].map(Into::into).into();
     args.push(ledger.into_os_string());
+    // Its first replica: a notice that is not taken is sent again, and the ledger is read in any case.
+    let webhooks = Service::Payment.api_port(layout.base, 0);
+    let webhooks = format!("http://127.0.0.1:{webhooks}/v1/webhooks/provider?channel={channel}");
+    args.extend(["--webhook-url", &webhooks, "--webhook-secret", dev_secrets::WEBHOOK_SECRET].map(Into::into));
     Ok(Spec {
         replica: 0,
         stage: Stage::Provider,
