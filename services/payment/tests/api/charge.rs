@@ -55,7 +55,7 @@ async fn the_provider_is_told_the_amount_the_order_and_the_attempt_as_key() {
     let scene = Scene::start(approves()).await;
     let (id, charge) = (AttemptId::generate(), charge());
     scene.put(id, &charge).await;
-    let seen = scene.provider.seen();
+    let seen = scene.provider.seen_at("POST", "/v1/charges");
     let [request] = seen.as_slice() else { panic!("one request, not {seen:?}") };
     assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v1/charges"));
     assert_eq!(request.header("idempotency-key"), Some(id.to_string().as_str()));

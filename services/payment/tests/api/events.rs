@@ -1,15 +1,22 @@
 //! What the others hear: the events of settlements, on the broker.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use contracts::{
-    AttemptId, Currency, Event,
-    event::{PaymentApproved, PaymentDeclined, PaymentFenced},
-    payment::Channel,
+    AttemptId, Currency, Event, RefundId,
+    event::{
+        EventData, PaymentApproved, PaymentDeclined, PaymentDeferred, PaymentFenced, PaymentRefundRequested,
+        PaymentUnknown,
+    },
+    payment::{Channel, Charge},
     topic::{self, PAYMENTS},
 };
 use events::{Consumer, ConsumerConfig, HandleError, Handler, KafkaConfig, Outcome};
-use testkit::{eventually, kafka, stub::refusing_url};
+use serde_json::json;
+use testkit::{Reply, eventually, kafka, stub::refusing_url};
 use tokio_util::sync::CancellationToken;
 
 use crate::scene::{Scene, approves, charge, declines, patient, put, serve};
@@ -103,4 +110,57 @@ async fn without_a_broker_charges_are_settled_and_their_events_wait() {
         sqlx::query_as("select count(*) from outbox where published_at is null").fetch_one(&scene.pool).await.unwrap();
     assert_eq!(waiting, 1);
     assert_eq!(scene.announced(id).await[0].0, "payment.approved");
+}
+
+/// Answers questions as a provider that charged `charged` and lost everything that it answered to a charge.
+fn loses_replies(charged: bool) -> impl Fn(&testkit::stub::Seen) -> Reply + Send + Sync + 'static {
+    move |seen| match (seen.method.as_str(), charged) {
+        ("GET", true) => approves(),
+        ("GET", false) => Reply::Json(404, json!({"type": "urn:problem:not-found"})),
+        _ => Reply::Close,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_unknown_is_asked_after_through_the_queue_until_it_is_settled() {
+    let broker = kafka::broker(&topic::all()).await.unwrap();
+    let mut rules = patient();
+    rules.reconcile.settle = Duration::from_millis(500);
+    rules.reconcile.delays = [Duration::from_millis(300); 4];
+    let scene = Scene::with(rules, broker.config.clone(), Reply::Close).await;
+    for (charged, state) in [(true, "approved"), (false, "fenced")] {
+        scene.provider.behave(loses_replies(charged));
+        let id = AttemptId::generate();
+        scene.put(id, &charge()).await.is_unknown();
+        scene.becomes(id, state).await;
+        assert_eq!(scene.announced(id).await.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_order_says_on_its_topic_is_done() {
+    let broker = kafka::broker(&topic::all()).await.unwrap();
+    let scene = Scene::with(patient(), broker.config.clone(), approves()).await;
+    let (unheard_of, waiting, charge) = (AttemptId::generate(), AttemptId::generate(), charge());
+    let order_id = charge.order_id;
+    say(&scene, &PaymentUnknown { order_id, attempt_id: unheard_of }).await;
+    let Charge { amount_minor, currency, payment_method, .. } = charge;
+    say(&scene, &PaymentDeferred { order_id, attempt_id: waiting, amount_minor, currency, payment_method }).await;
+    scene.becomes(unheard_of, "fenced").await;
+    scene.becomes(waiting, "approved").await;
+    scene.provider.behave(|_| Reply::Json(200, json!({"id": "re_1", "charge_id": "ch_1", "amount_minor": 100})));
+    let (refund_id, reason) = (RefundId::generate(), "coupon".to_owned());
+    let back = PaymentRefundRequested { order_id, attempt_id: waiting, refund_id, amount_minor: 100, currency, reason };
+    say(&scene, &back).await;
+    eventually("the refund is told", async || {
+        scene.announced(waiting).await.iter().any(|(kind, _)| kind == "payment.refunded").then_some(())
+    })
+    .await;
+}
+
+/// As order would: the service's own relay carries it there.
+async fn say(scene: &Scene, said: &impl EventData) {
+    let event = Event::new(said, 1, None, chrono::Utc::now()).unwrap();
+    let mut conn = scene.pool.acquire().await.unwrap();
+    durable::outbox::enqueue(&mut conn, topic::ORDERS, &event).await.unwrap();
 }

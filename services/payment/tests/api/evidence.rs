@@ -85,7 +85,7 @@ async fn a_refused_connection_proves_that_nothing_was_sent() {
         let answer = put(&app, id, &charge).await;
         answer.is_problem(503, "payment-not-dispatched");
         assert_eq!(answer.body["reason"], "connect_failed");
-        assert_eq!(answer.body["mechanism"], "connect.provider");
+        assert_eq!(answer.body["mechanism"], "connect.provider_backup");
         assert_eq!(answer.body["order_id"], charge.order_id.to_string());
         assert_eq!(answer.headers["retry-after"], "1");
     }
@@ -116,29 +116,29 @@ async fn a_charge_that_no_time_is_left_for_is_not_sent() {
 #[tokio::test]
 async fn what_our_guards_refuse_is_not_sent_and_says_so() {
     let mut rules = patient();
-    rules.downstream.provider.breaker.consecutive_failures = 1;
-    let scene = Scene::with(rules, any_kafka(), Reply::Raw(500, String::new())).await;
+    rules.downstream.provider_backup.breaker.consecutive_failures = 1;
+    let scene = Scene::with_backup_alone(rules, Reply::Raw(500, String::new())).await;
     scene.put(AttemptId::generate(), &charge()).await.is_unknown();
     let id = AttemptId::generate();
     let answer = scene.put(id, &charge()).await;
     answer.is_problem(503, "payment-not-dispatched");
     assert_eq!(
         (&answer.body["reason"], &answer.body["mechanism"]),
-        (&json!("breaker_open"), &json!("breaker.provider"))
+        (&json!("breaker_open"), &json!("breaker.provider_backup"))
     );
     assert_eq!(scene.state(id).await.as_deref(), Some("not_dispatched"));
     assert_eq!(scene.charges(), 1);
     let state = scene.app.client.get(scene.app.admin_url("/internal/state")).send().await.unwrap();
     let state: serde_json::Value = state.json().await.unwrap();
-    assert_eq!(state["state"]["downstream"]["provider"]["breaker"]["state"], "open");
+    assert_eq!(state["state"]["downstream"]["provider_backup"]["breaker"]["state"], "open");
 }
 
 #[tokio::test]
 async fn a_full_bulkhead_and_a_spent_limit_are_told_apart() {
     let mut rules = patient();
-    rules.downstream.provider.bulkhead = BulkheadConfig { cap: 1, wait: Duration::ZERO, max_waiting: 0 };
+    rules.downstream.provider_backup.bulkhead = BulkheadConfig { cap: 1, wait: Duration::ZERO, max_waiting: 0 };
     let late = Reply::Late(Duration::from_secs(1), Box::new(approves()));
-    let scene = Scene::with(rules, any_kafka(), late).await;
+    let scene = Scene::with_backup_alone(rules, late).await;
     let first = async { scene.put(AttemptId::generate(), &charge()).await };
     let second = async {
         eventually("the first charge arrives", async || (scene.charges() == 1).then_some(())).await;
@@ -148,8 +148,8 @@ async fn a_full_bulkhead_and_a_spent_limit_are_told_apart() {
     assert_eq!((first.status, second.status, &second.body["reason"]), (200, 503, &json!("bulkhead_full")));
 
     let mut rules = patient();
-    rules.downstream.provider.limit = LimiterConfig::TokenBucket(Quota::new(0.01, 1));
-    let scene = Scene::with(rules, any_kafka(), approves()).await;
+    rules.downstream.provider_backup.limit = LimiterConfig::TokenBucket(Quota::new(0.01, 1));
+    let scene = Scene::with_backup_alone(rules, approves()).await;
     assert_eq!(scene.put(AttemptId::generate(), &charge()).await.status, 200);
     let second = scene.put(AttemptId::generate(), &charge()).await;
     assert_eq!((second.status, &second.body["reason"]), (503, &json!("rate_limited")));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bank;
 mod charge;
 mod deadline;
 mod events;
@@ -11,3 +12,6 @@ mod outage;
 mod refusals;
 mod scene;
 mod settle;
+mod settlement;
+mod steps;
+mod traces;

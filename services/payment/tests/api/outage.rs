@@ -83,7 +83,10 @@ async fn an_outcome_that_cannot_be_recorded_is_answered_as_unknown_and_recorded_
     let app = serve(patient(), any_kafka(), &provider.url(), &database, through).await;
     let id = AttemptId::generate();
     let cut_meanwhile = async {
-        eventually("the provider sees the charge", || async { (!provider.seen().is_empty()).then_some(()) }).await;
+        eventually("the provider sees the charge", || async {
+            (!provider.seen_at("POST", "/v1/charges").is_empty()).then_some(())
+        })
+        .await;
         link.cut();
     };
     let request = app.put(&path(id)).json(&charge()).header(headers::EXPECTED_TIMEOUT_MS, "1200");
@@ -96,7 +99,7 @@ async fn an_outcome_that_cannot_be_recorded_is_answered_as_unknown_and_recorded_
         (state(&pool, id).await.as_deref() == Some("approved")).then_some(())
     })
     .await;
-    assert_eq!(provider.seen().len(), 1);
+    assert_eq!(provider.seen_at("POST", "/v1/charges").len(), 1);
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn without_a_database_nothing_is_sent() {
     assert_eq!(answer.headers["retry-after"], "1");
     send(app.get(&path(id))).await.is_problem(503, "storage-unavailable");
     send(app.post(&format!("{}/fence", path(id)))).await.is_problem(503, "storage-unavailable");
-    assert_eq!(provider.seen().len(), 0);
+    assert_eq!(provider.seen_at("POST", "/v1/charges").len(), 0);
     link.mend();
     assert_eq!(put(&app, id, &charge).await.status, 200);
 }

@@ -93,9 +93,11 @@ async fn the_document_names_every_route_and_how_to_get_in() {
         ("/v1/payments/{attempt_id}", "put"),
         ("/v1/payments/{attempt_id}", "get"),
         ("/v1/payments/{attempt_id}/fence", "post"),
+        ("/v1/payments/{attempt_id}/refunds", "post"),
     ] {
         assert_eq!(paths[path][method]["security"], json!([{"internal": []}]), "{method} {path}");
     }
+    assert!(paths["/v1/webhooks/provider"]["post"].is_object());
     assert_eq!(answer.body["components"]["securitySchemes"]["internal"]["scheme"], "bearer");
     assert!(answer.body["components"]["schemas"]["PaymentStatus"].is_object());
 }

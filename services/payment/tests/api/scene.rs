@@ -1,17 +1,14 @@
 //! A running payment service, its provider, and a look into its database.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use contracts::{AttemptId, Currency, OrderId, Service, headers, payment::Charge, topic};
 use events::KafkaConfig;
-use payment::{app, config::Config};
-use rules::{Route, Rules};
+use payment::{app, config::Config, http::signature::Secrets};
+use rules::{PaymentLevel, Route, Rules};
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use testkit::{
-    Reply, Stub, TestApp, TestDatabase, caller_token, eventually,
-    kafka::{self, TestBroker},
-};
+use testkit::{Reply, Stub, TestApp, TestDatabase, caller_token, eventually, stub::refusing_url};
 
 pub struct Scene {
     pub app: TestApp,
@@ -19,6 +16,8 @@ pub struct Scene {
     pub pool: PgPool,
     pub database: TestDatabase,
 }
+
+pub const WEBHOOK_SECRET: &str = "test-only-webhook-secret";
 
 /// An answer of the service.
 #[derive(Debug)]
@@ -49,16 +48,17 @@ pub fn patient() -> Rules {
     rules.downstream.provider.timeout = seconds(15);
     rules.downstream.provider.attempt_timeout = seconds(15);
     rules.downstream.provider.connect_timeout = seconds(5);
+    rules.downstream.provider_backup = rules.downstream.provider.clone();
+    rules.reconcile.lease = seconds(60);
     rules.database.acquire_timeout = seconds(10);
     rules.database.lock_timeout = seconds(5);
     rules.database.statement_timeout = seconds(5);
     rules
 }
 
-/// A broker that all tests share whose subject is not what it carries. A service without one takes its time to stop.
+/// None: for tests whose subject is not what it carries. Messages are given to the handlers by hand.
 pub fn any_kafka() -> KafkaConfig {
-    static BROKER: LazyLock<TestBroker> = LazyLock::new(|| kafka::embedded(&topic::all()).unwrap());
-    BROKER.config.clone()
+    KafkaConfig::new("127.0.0.1:1", "payment")
 }
 
 pub fn approves() -> Reply {
@@ -86,7 +86,25 @@ pub async fn serve(
     database: &TestDatabase,
     through: impl FnOnce(String) -> String,
 ) -> TestApp {
-    let config = Config { database_url: through(database.url()), kafka, provider_primary_url: provider_url.to_owned() };
+    serve_both(rules, kafka, provider_url, &refusing_url(), database, through).await
+}
+
+/// [`serve`] with a backup channel.
+pub async fn serve_both(
+    rules: Rules,
+    kafka: KafkaConfig,
+    primary_url: &str,
+    backup_url: &str,
+    database: &TestDatabase,
+    through: impl FnOnce(String) -> String,
+) -> TestApp {
+    let config = Config {
+        database_url: through(database.url()),
+        kafka,
+        provider_primary_url: primary_url.to_owned(),
+        provider_backup_url: backup_url.to_owned(),
+        webhook_secrets: Secrets::new(vec![WEBHOOK_SECRET.to_owned()]),
+    };
     TestApp::start(Service::Payment, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await
 }
 
@@ -100,6 +118,16 @@ impl Scene {
         let provider = Stub::start(move |_| reply.clone()).await;
         let database = TestDatabase::create().await;
         let app = serve(rules, kafka, &provider.url(), &database, |url| url).await;
+        let pool = database.connect().await.pool().clone();
+        Self { app, provider, pool, database }
+    }
+
+    /// One channel alone, the backup, so that what its guards refuse goes nowhere else.
+    pub async fn with_backup_alone(mut rules: Rules, reply: Reply) -> Self {
+        rules.degrade.payment = PaymentLevel::BackupOnly;
+        let provider = Stub::start(move |_| reply.clone()).await;
+        let database = TestDatabase::create().await;
+        let app = serve_both(rules, any_kafka(), &refusing_url(), &provider.url(), &database, |url| url).await;
         let pool = database.connect().await.pool().clone();
         Self { app, provider, pool, database }
     }
@@ -118,7 +146,7 @@ impl Scene {
 
     /// How often the provider was told to charge.
     pub fn charges(&self) -> usize {
-        self.provider.seen_at("POST", "/v1/charges").len()
+        self.provider.seen_at("POST", "/v1/charges").iter().filter(|seen| seen.path == "/v1/charges").count()
     }
 
     pub async fn state(&self, id: AttemptId) -> Option<String> {
