@@ -1,5 +1,7 @@
 //! What the provider told us by itself: stored first, acted upon later, each once.
 
+use std::time::Duration;
+
 use contracts::{payment::Channel, provider::Webhook};
 use durable::StorageError;
 use sqlx::PgConnection;
@@ -33,15 +35,26 @@ pub async fn store(conn: &mut PgConnection, channel: Option<Channel>, webhook: &
     Ok(inserted.rows_affected() == 1)
 }
 
-/// The oldest that nobody is at, locked until the transaction ends.
+/// The one that is due first and that nobody is at, locked until the transaction ends.
 pub async fn next(conn: &mut PgConnection) -> Result<Option<Notice>, StorageError> {
     let row: Option<Row> = sqlx::query_as(
         "select channel, body from provider_events
-          where processed_at is null order by received_at limit 1 for update skip locked",
+          where processed_at is null and next_try_at <= clock_timestamp()
+          order by next_try_at limit 1 for update skip locked",
     )
     .fetch_optional(conn)
     .await?;
     Ok(row.map(Notice::try_from).transpose()?)
+}
+
+/// It is looked at again after `wait`.
+pub async fn postpone(conn: &mut PgConnection, id: &str, wait: Duration) -> Result<(), StorageError> {
+    sqlx::query("update provider_events set next_try_at = clock_timestamp() + make_interval(secs => $2) where id = $1")
+        .bind(id)
+        .bind(wait.as_secs_f64())
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// It was acted upon.

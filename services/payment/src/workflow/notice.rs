@@ -51,7 +51,13 @@ impl Payments {
         let mut tx = self.database.begin(Deadline::after(BUDGET)).await?;
         let Some(notice) = provider_events::next(&mut tx).await? else { return Ok(false) };
         let outcome = match self.act_upon(&mut tx, &notice).await {
-            Ok(outcome) => outcome,
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => {
+                let wait = self.rules.current().reconcile.sweep_interval;
+                provider_events::postpone(&mut tx, &notice.webhook.id, wait).await?;
+                tx.commit().await?;
+                return Ok(true);
+            }
             Err(error @ StorageError::Unavailable(_)) => return Err(error),
             // It would be refused for ever, and everything behind it would wait.
             Err(error) => {
@@ -68,25 +74,29 @@ impl Payments {
         Ok(true)
     }
 
-    async fn act_upon(&self, tx: &mut Tx, notice: &Notice) -> Result<&'static str, StorageError> {
+    /// What it came to; `None`: not yet.
+    async fn act_upon(&self, tx: &mut Tx, notice: &Notice) -> Result<Option<&'static str>, StorageError> {
         let webhook = &notice.webhook;
         if webhook.kind == WebhookKind::RefundSucceeded {
-            let Ok(id) = webhook.key.parse::<RefundId>() else { return Ok("not_ours") };
-            let Some(refund) = refunds::load(tx, id).await? else { return Ok("not_ours") };
+            let Ok(id) = webhook.key.parse::<RefundId>() else { return Ok(Some("not_ours")) };
+            let Some(refund) = refunds::load(tx, id).await? else { return Ok(Some("not_ours")) };
             let made = refund::Event::Refunded { provider_refund_ref: None };
             settle_refund(tx, refund, &made).await?;
-            return Ok("taken");
+            return Ok(Some("taken"));
         }
         // A charge under a key that is none of ours is found in the ledger, which says where it is.
-        let Ok(id) = webhook.key.parse::<AttemptId>() else { return Ok("not_ours") };
-        let Some(attempt) = attempts::lock(tx, id).await? else { return Ok("not_ours") };
+        let Ok(id) = webhook.key.parse::<AttemptId>() else { return Ok(Some("not_ours")) };
+        let Some(attempt) = attempts::lock(tx, id).await? else { return Ok(Some("not_ours")) };
+        // Whoever made the call is about to be told, and more; until it is over, one of the two decides and not both.
+        if attempt.state == AttemptState::Dispatched {
+            return Ok(None);
+        }
         let Some(channel) = notice.channel.or_else(|| only_channel(&attempt)) else {
-            return self.ask_instead(tx, &attempt).await;
+            return self.ask_instead(tx, &attempt).await.map(Some);
         };
         let provider_ref = webhook.charge_id.clone();
         let event = match webhook.kind {
-            // It does not say why; whoever made the call is about to be told.
-            WebhookKind::ChargeDeclined if attempt.state == AttemptState::Dispatched => return Ok("left_to_the_call"),
+            // It does not say why.
             WebhookKind::ChargeDeclined => {
                 Event::Declined { channel, code: UNSPECIFIED.to_owned(), provider_ref: Some(provider_ref) }
             }
@@ -95,7 +105,7 @@ impl Payments {
         let amount = Money::new(webhook.amount_minor, webhook.currency);
         let source = Source { amount: Some(amount), ..Source::of(FoundBy::Webhook, None) };
         let taken = take(tx, attempt, &event, &source, Utc::now()).await?;
-        Ok(if taken.refusal.is_none() { "taken" } else { "known" })
+        Ok(Some(if taken.refusal.is_none() { "taken" } else { "known" }))
     }
 
     /// It does not say where the charge is, and two channels may have it.

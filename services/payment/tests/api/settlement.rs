@@ -199,18 +199,20 @@ async fn a_notice_that_does_not_say_which_of_two_channels_has_the_charge_makes_u
 }
 
 #[tokio::test]
-async fn a_decline_by_notice_leaves_a_call_under_way_its_own_answer() {
-    let bank = Bank::open().await;
-    let (id, charge) = (AttemptId::generate(), of("tok_approve"));
-    let died = chassis::crash::dies_at("payment.charge.intent_saved", bank.put(id, &charge)).await;
-    assert!(died.is_err());
-    let webhook = notice(WebhookKind::ChargeDeclined, id, "ch_1", &charge);
-    tell(&bank, Some(Channel::Primary), &webhook).await;
-    assert_eq!(bank.state(id).await, "dispatched");
-    bank.payments.sweep().await.unwrap();
-    let again = Webhook { id: "evt_2".to_owned(), ..webhook };
-    tell(&bank, Some(Channel::Primary), &again).await;
-    assert_eq!(bank.state(id).await, "declined");
+async fn a_notice_waits_for_the_end_of_the_call_that_it_speaks_of() {
+    for (kind, state) in [(WebhookKind::ChargeDeclined, "declined"), (WebhookKind::ChargeApproved, "approved")] {
+        let bank = Bank::open().await;
+        let (id, charge) = (AttemptId::generate(), of("tok_approve"));
+        let died = chassis::crash::dies_at("payment.charge.intent_saved", bank.put(id, &charge)).await;
+        assert!(died.is_err());
+        tell(&bank, Some(Channel::Primary), &notice(kind, id, "ch_1", &charge)).await;
+        assert_eq!(bank.state(id).await, "dispatched");
+        assert!(!bank.payments.take_notice().await.unwrap(), "it is not due");
+        bank.payments.sweep().await.unwrap();
+        sqlx::query("update provider_events set next_try_at = now()").execute(bank.database.pool()).await.unwrap();
+        assert!(bank.payments.take_notice().await.unwrap());
+        assert_eq!(bank.state(id).await, state);
+    }
 }
 
 #[tokio::test]
