@@ -11,7 +11,10 @@ alter table attempts
     -- that is none of these starts no second series; one that is long overdue was lost.
     add column reconcile_event   uuid,
     add column reconcile_tier    smallint,
-    add column reconcile_due_at  timestamptz;
+    add column reconcile_due_at  timestamptz,
+    -- A charge proved wrong what had been announced before, and order may have ended by that word: it is told again of
+    -- the charge from then on, until it asks for the money back. A single lost message would keep the money otherwise.
+    add column contradicted_at   timestamptz;
 
 update attempts set primary_intent_at = coalesce(last_may_have_left_at, created_at) where dispatch_no > 0;
 
@@ -25,6 +28,8 @@ alter table attempts
 -- What the sweeper, the deferred charges and the gauges look at: it stays as small as what is open.
 create index attempts_open_idx on attempts (updated_at)
     where state in ('created', 'dispatched', 'unknown', 'not_dispatched', 'review');
+
+create index attempts_contradicted_idx on attempts (contradicted_at) where contradicted_at is not null;
 
 -- Charges that the provider proved, by whatever path. The same charge comes by several: it is one row.
 create table charges (

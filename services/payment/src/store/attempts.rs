@@ -115,7 +115,8 @@ pub async fn apply(
              update attempts
                 set state = $4, channel = $5, dispatch_no = $6, provider_ref = $7, decline_code = $8,
                     not_dispatched_reason = $9, version = $10, updated_at = $11, last_may_have_left_at = $12,
-                    primary_intent_at = $16, backup_intent_at = $17, deferred_at = $18
+                    primary_intent_at = $16, backup_intent_at = $17, deferred_at = $18,
+                    contradicted_at = case when $2 in ('fenced', 'declined') then $11 else contradicted_at end
               where id = $1 and state = $2 and dispatch_no = $3 and version = $15
              returning id, version, state, updated_at)
          insert into attempt_history (attempt_id, version, from_state, to_state, event, detail, at)

@@ -36,6 +36,39 @@ pub async fn abandoned(conn: &mut PgConnection, leases: Leases, limit: i64) -> R
     Ok(ids.into_iter().map(AttemptId::from_uuid).collect())
 }
 
+/// Up to `limit` attempts whose charge order was last told of longer than `again` ago, after it had been told that there is
+/// none; each is taken for this turn. Left out are those that came to it longer than `memory` ago.
+pub async fn contradicted(
+    conn: &mut PgConnection,
+    again: Duration,
+    memory: Duration,
+    limit: i64,
+) -> Result<Vec<AttemptId>, StorageError> {
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "update attempts set contradicted_at = clock_timestamp()
+          where id in (select id from attempts
+                        where contradicted_at < clock_timestamp() - make_interval(secs => $1)
+                          and updated_at > clock_timestamp() - make_interval(secs => $2)
+                        order by contradicted_at limit $3 for update skip locked)
+         returning id",
+    )
+    .bind(again.as_secs_f64())
+    .bind(memory.as_secs_f64())
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(AttemptId::from_uuid).collect())
+}
+
+/// Order acts upon the charge: it need not be told again.
+pub async fn acknowledged(conn: &mut PgConnection, id: AttemptId) -> Result<(), StorageError> {
+    sqlx::query("update attempts set contradicted_at = null where id = $1 and contradicted_at is not null")
+        .bind(id.as_uuid())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Up to `limit` deferred charges that wait, those that were tried longest ago first.
 pub async fn deferred(conn: &mut PgConnection, limit: i64) -> Result<Vec<AttemptId>, StorageError> {
     let ids: Vec<Uuid> = sqlx::query_scalar(

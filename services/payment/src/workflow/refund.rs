@@ -18,7 +18,7 @@ use crate::{
     domain::refund::{Asker, Event, Refund, decide},
     downstream::provider::Refunding,
     error::PaymentError,
-    store::{attempts, refunds},
+    store::{attempts, open, refunds},
 };
 
 /// Why there is no such refund.
@@ -90,7 +90,11 @@ impl Payments {
             created_at: now,
             updated_at: now,
         };
-        Ok(if refunds::insert(tx, &refund).await? { Ok(refund) } else { Err(RefundRefusal::ContentMismatch) })
+        if !refunds::insert(tx, &refund).await? {
+            return Ok(Err(RefundRefusal::ContentMismatch));
+        }
+        open::acknowledged(tx, attempt_id).await?;
+        Ok(Ok(refund))
     }
 
     /// [`Self::request_refund`] for who asks by a call.

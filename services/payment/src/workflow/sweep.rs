@@ -1,7 +1,8 @@
 //! The sweeper: no attempt stands still for ever because whoever was at it is gone.
 //!
 //! Dispatched, and its call long over: nobody knows what came of it. Never sent, and nobody lets it wait: it never will
-//! be. Open, and no message refers to it any more: it is asked after anew.
+//! be. Open, and no message refers to it any more: it is asked after anew. Charged although it was announced as fenced or
+//! declined: order is told again until it asks for the money back, since it has ended and asks nothing by itself.
 
 use std::time::Duration;
 
@@ -36,10 +37,28 @@ impl Payments {
         for id in abandoned {
             swept += usize::from(self.take_up(id, &rule).await?);
         }
-        if swept > 0 {
+        let told_again = self.tell_again(&rule).await?;
+        if swept + told_again > 0 {
             self.outbox.wake();
         }
         Ok(swept)
+    }
+
+    /// Says again what contradicts an earlier word and was not acted upon. No round is without it for as long as keys
+    /// are kept, so that it counts as nothing found.
+    async fn tell_again(&self, rule: &Reconcile) -> Result<usize, StorageError> {
+        let again = rule.delays[rule.delays.len() - 1];
+        let memory = self.rules.current().idempotency.retention;
+        let mut tx = self.database.begin(Deadline::after(BUDGET)).await?;
+        let contradicted = open::contradicted(&mut tx, again, memory, i64::from(rule.batch.get())).await?;
+        for id in &contradicted {
+            let Some(attempt) = attempts::load(&mut tx, *id).await? else { continue };
+            let Some(settlement) = attempt.settlement() else { continue };
+            tracing::warn!(attempt_id = %id, "order is told again of a charge that came after another word");
+            attempts::announce(&mut tx, &attempt, &settlement, None, Utc::now()).await?;
+        }
+        tx.commit().await?;
+        Ok(contradicted.len())
     }
 
     async fn take_up(&self, id: AttemptId, rule: &Reconcile) -> Result<bool, StorageError> {

@@ -8,7 +8,9 @@ use contracts::{
 };
 use payment::{error::PaymentError, workflow::charge::Reported};
 
-use crate::bank::{BACKUP, BOTH, Bank, NEITHER, context, hasty, of};
+use testkit::eventually;
+
+use crate::bank::{BACKUP, BOTH, Bank, NEITHER, context, hasty, of, refund_of};
 
 fn deferred(id: AttemptId, charge: &Charge) -> PaymentDeferred {
     PaymentDeferred {
@@ -35,6 +37,41 @@ async fn trace_1_a_charge_that_lands_after_the_fence_is_found_in_the_ledger() {
     assert_eq!(bank.payments.compare_ledger(Channel::Primary).await.unwrap(), Some(1));
     assert_eq!((bank.state(id).await.as_str(), bank.told(id, "payment.approved").await), ("approved", 1));
     assert_eq!(bank.payments.compare_ledger(Channel::Primary).await.unwrap(), Some(0));
+}
+
+// Found by our own model: one lost message kept the money of an order that had ended.
+#[tokio::test]
+async fn a_charge_after_another_word_is_told_again_until_order_asks_for_the_money() {
+    let bank = Bank::open().await;
+    let (id, charge) = (AttemptId::generate(), of("tok_lost_request"));
+    assert_eq!(bank.put(id, &charge).await.unwrap(), Reported::Undecided);
+    bank.ask(id).await;
+    bank.arrives_late(Channel::Primary, id, &charge).await;
+    assert_eq!(bank.payments.compare_ledger(Channel::Primary).await.unwrap(), Some(1));
+    let told = bank.told(id, "payment.approved").await;
+    eventually("it is told again", async || {
+        bank.payments.sweep().await.unwrap();
+        (bank.told(id, "payment.approved").await > told).then_some(())
+    })
+    .await;
+    bank.payments.refund(context(), id, refund_of(&charge)).await.unwrap();
+    let told = bank.told(id, "payment.approved").await;
+    assert_eq!(open(&bank, id).await, 0);
+    bank.payments.sweep().await.unwrap();
+    assert_eq!(bank.told(id, "payment.approved").await, told);
+
+    // One that was approved without any other word before is told once.
+    let (id, charge) = (AttemptId::generate(), of("tok_approve"));
+    bank.put(id, &charge).await.unwrap();
+    assert_eq!((open(&bank, id).await, bank.told(id, "payment.approved").await), (0, 1));
+}
+
+async fn open(bank: &Bank, id: AttemptId) -> i64 {
+    sqlx::query_scalar("select count(*) from attempts where id = $1 and contradicted_at is not null")
+        .bind(id.as_uuid())
+        .fetch_one(bank.database.pool())
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
