@@ -94,6 +94,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }
     });
     lifecycle.spawn_background("recover", |stop| jobs::recover::run(workflow.clone(), stop));
+    lifecycle.spawn_background("walk", |stop| jobs::walk::run(workflow.clone(), stop));
     lifecycle.spawn_background("prune", |stop| jobs::prune::run(workflow.clone(), stop));
     let inbox_retention = {
         let rules = rules.clone();

@@ -3,3 +3,4 @@
 pub mod gauges;
 pub mod prune;
 pub mod recover;
+pub mod walk;

@@ -1,5 +1,5 @@
-//! The recoverer: resumes orders that a crash, a lost database or a killed process left standing, asks about payments
-//! that stay open too long, and looks after orders that ended until everybody has heard of it.
+//! The recoverer: resumes orders that a crash, a lost database or a killed process left standing, and asks about payments
+//! that stay open too long. What has ended is looked after by [`walk`](super::walk).
 //!
 //! Every replica runs it. A take-over is one statement that skips rows which another replica is taking. It raises the
 //! attempt of an order that stands still, and so fences off the run that had it before, should it still be alive.
@@ -39,7 +39,6 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
         }
         resume_standing(&workflow).await;
         ask_about_open_payments(&workflow).await;
-        look_after_ended(&workflow).await;
     }
 }
 
@@ -48,7 +47,7 @@ async fn resume_standing(workflow: &Workflow) {
     let batch = i64::from(rules.recover.batch.get());
     let standing =
         found(keys::take_over_standing(workflow.database.pool(), rules.idempotency.lease, batch), "stand still").await;
-    side_by_side(standing, async |held| match workflow.resume(held).await {
+    side_by_side(CONCURRENCY, standing, async |held| match workflow.resume(held).await {
         Ok(order) => {
             metrics::counter!("orders_recovered_total").increment(1);
             tracing::warn!(
@@ -67,28 +66,18 @@ async fn ask_about_open_payments(workflow: &Workflow) {
     let recover = workflow.rules.current().recover.clone();
     let batch = i64::from(recover.batch.get());
     let claiming = walks::claim_pending(workflow.database.pool(), recover.pending_max_age, recover.ask_again, batch);
-    side_by_side(found(claiming, "wait too long").await, async |id| match workflow.fence_overdue(id).await {
-        Ok(order) => {
-            tracing::info!(order_id = %id, status = order.status.as_str(), "asked about an open payment");
-        }
-        Err(error) => not_now(id, &error),
-    })
-    .await;
-}
-
-async fn look_after_ended(workflow: &Workflow) {
-    let recover = workflow.rules.current().recover.clone();
-    let batch = i64::from(recover.batch.get());
-    let claiming = walks::claim_ended(workflow.database.pool(), recover.ack_after, recover.ack_retry_max, batch);
-    side_by_side(found(claiming, "have ended").await, async |ended| {
-        if let Err(error) = workflow.walk(ended).await {
-            not_now(ended.id, &error);
+    side_by_side(CONCURRENCY, found(claiming, "wait too long").await, async |id| {
+        match workflow.fence_overdue(id).await {
+            Ok(order) => {
+                tracing::info!(order_id = %id, status = order.status.as_str(), "asked about an open payment");
+            }
+            Err(error) => not_now(id, &error),
         }
     })
     .await;
 }
 
-async fn found<T>(looking: impl Future<Output = sqlx::Result<Vec<T>>>, what: &str) -> Vec<T> {
+pub(super) async fn found<T>(looking: impl Future<Output = sqlx::Result<Vec<T>>>, what: &str) -> Vec<T> {
     let looking = async { Ok::<_, StorageError>(looking.await?) };
     within(Deadline::after(LOOK_BUDGET), looking).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot look for orders that {what}");
@@ -96,10 +85,10 @@ async fn found<T>(looking: impl Future<Output = sqlx::Result<Vec<T>>>, what: &st
     })
 }
 
-async fn side_by_side<T, F: Future<Output = ()>>(all: Vec<T>, work: impl FnMut(T) -> F) {
-    futures_util::stream::iter(all).for_each_concurrent(CONCURRENCY, work).await;
+pub(super) async fn side_by_side<T, F: Future<Output = ()>>(concurrency: usize, all: Vec<T>, work: impl FnMut(T) -> F) {
+    futures_util::stream::iter(all).for_each_concurrent(concurrency, work).await;
 }
 
-fn not_now(order: impl std::fmt::Display, error: &Error) {
+pub(super) fn not_now(order: impl std::fmt::Display, error: &Error) {
     tracing::warn!(order_id = %order, %error, "not looked after; again later");
 }

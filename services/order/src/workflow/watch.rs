@@ -50,7 +50,12 @@ impl Workflow {
         let mut announced = self.changes.announced.subscribe();
         let mut order = seen.clone();
         loop {
-            order = self.find(order.id, deadline).await?;
+            order = match self.find(order.id, deadline).await {
+                Ok(now) => now,
+                // The last look came too late: what was seen before it is still an answer.
+                Err(Error::Storage(_)) if until.has_passed() => return Ok(order),
+                Err(error) => return Err(error),
+            };
             if order != seen || order.status.is_final() || until.has_passed() {
                 return Ok(order);
             }

@@ -14,5 +14,6 @@ mod queries;
 mod recover;
 mod refunds;
 mod steps;
+mod stubs;
 mod walks;
 mod world;

@@ -4,14 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use chassis::{Lifecycle, RequestContext, auth::User};
-use contracts::{
-    Event, Service, UserId,
-    coupon::RedemptionState,
-    headers::IdempotencyKey,
-    inventory::ReservationState,
-    order::{OrderStatus, PlaceOrder},
-    trace::TraceContext,
-};
+use contracts::{Event, Service, UserId, headers::IdempotencyKey, order::PlaceOrder, trace::TraceContext};
 use events::Handler;
 use order::{
     app,
@@ -27,7 +20,7 @@ use sqlx::PgPool;
 use testkit::{Stub, TestDatabase, stub::refusing_url};
 use uuid::Uuid;
 
-use super::siblings::{Books, DISCOUNT, Siblings};
+use super::{audit, siblings::Siblings};
 use crate::world::patient;
 
 pub struct Bench {
@@ -192,7 +185,7 @@ impl Bench {
     pub async fn check(&self, what: &str) {
         let orders = self.orders().await;
         assert!(self.is_quiet().await, "{what}: not quiet: {orders:#?}");
-        check_books(&self.siblings.books(), &orders, what);
+        audit::check(&self.siblings.books(), &orders, what);
         self.check_history(what).await;
     }
 
@@ -218,40 +211,6 @@ impl Bench {
             .await
             .unwrap();
         self.siblings.reset();
-    }
-}
-
-fn check_books(books: &Books, orders: &[Order], what: &str) {
-    for order in orders {
-        check_money(books, order, what);
-        let confirmed = order.status == OrderStatus::Confirmed;
-        let stock = books.stock.get(&order.id).copied();
-        assert_eq!(stock == Some(ReservationState::Committed), confirmed, "{what}: stock is {stock:?}, {order:#?}");
-        assert_ne!(stock, Some(ReservationState::Held), "{what}: stock is held for ever, {order:#?}");
-        let coupon = books.coupons.get(&order.id).copied();
-        assert_ne!(coupon, Some(RedemptionState::Held), "{what}: a coupon is held for ever, {order:#?}");
-        let redeemed = coupon == Some(RedemptionState::Committed);
-        let discounted = order.price.discount_minor + order.payment.refunded_minor > 0;
-        let due = confirmed && order.coupon.code.is_some() && discounted;
-        assert_eq!(redeemed, due, "{what}: the coupon is {coupon:?}, {order:#?}");
-    }
-    // Traces 5, 6 and 7: one key, one charge, however many orders it took.
-    let charged = books.attempts.values().filter(|attempt| attempt.charged_minor > 0).count();
-    assert!(charged <= 1, "{what}: one key was charged {charged} times");
-    let confirmed = orders.iter().filter(|order| order.status == OrderStatus::Confirmed).count();
-    assert!(confirmed <= 1, "{what}: one key was confirmed {confirmed} times");
-}
-
-fn check_money(books: &Books, order: &Order, what: &str) {
-    let attempts = books.attempts.iter().filter(|(id, _)| order.payment.attempt_id == Some(**id));
-    let charged: i64 = attempts.map(|(_, attempt)| attempt.charged_minor).sum();
-    let returned: i64 = books.refunds.values().filter(|(of, _)| *of == order.id).map(|(_, amount)| amount).sum();
-    assert_eq!(order.payment.refunded_minor, returned, "{what}: {order:#?}");
-    if order.status == OrderStatus::Confirmed {
-        assert_eq!(charged, order.price.total_minor, "{what}: {order:#?}");
-        assert!(returned == 0 || returned == DISCOUNT, "{what}: {returned} went back, {order:#?}");
-    } else {
-        assert_eq!(charged, returned, "{what}: a dead order keeps money, {order:#?}");
     }
 }
 

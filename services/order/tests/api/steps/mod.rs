@@ -2,7 +2,10 @@
 //! message delivered twice and each request sent again. What is checked is not what an order says but where its money
 //! and its goods are.
 
+mod answers;
+mod audit;
 mod bench;
+mod hearing;
 mod siblings;
 
 use chassis::crash::{Died, dies_at};
