@@ -21,12 +21,15 @@ struct Arguments {
     /// The bootstrap address; loopback only.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:19092")]
     listen: SocketAddr,
+    /// Send whoever asks where the broker is to this port of this machine; something there has to lead back here.
+    #[arg(long, value_name = "PORT")]
+    advertise: Option<u16>,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(arguments.listen).await {
+    match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("broker: {error:#}");
@@ -35,7 +38,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(listen: SocketAddr) -> anyhow::Result<()> {
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let signalled = stop.clone();
@@ -56,7 +59,7 @@ async fn run(listen: SocketAddr) -> anyhow::Result<()> {
         eprintln!("broker: embedded Kafka: {}", embedded::LIMITS);
         eprintln!("broker: ready on {address}");
     };
-    Ok(embedded::serve(listen, &contracts::topic::all(), stop, ready).await?)
+    Ok(embedded::serve(arguments.listen, arguments.advertise, &contracts::topic::all(), stop, ready).await?)
 }
 
 /// What comes in means nothing; its end does.

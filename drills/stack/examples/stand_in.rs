@@ -43,7 +43,8 @@ fn main() -> ExitCode {
 fn serve_all(status: &'static str) {
     let from_env = ["API_ADDR", "ADMIN_ADDR"].into_iter().filter_map(|name| env::var(name).ok());
     let args: Vec<String> = env::args().collect();
-    let from_args = args.windows(2).filter(|pair| pair[0] == "--listen").map(|pair| pair[1].clone());
+    let from_args =
+        args.windows(2).filter(|pair| ["--listen", "--admin"].contains(&pair[0].as_str())).map(|pair| pair[1].clone());
     let listening: Vec<_> = from_env
         .chain(from_args)
         .map(|address| {

@@ -142,8 +142,8 @@ pub struct Up {
     /// Return when everything is ready, and leave it running; `down` stops it.
     #[arg(long)]
     pub detach: bool,
-    /// Without fault proxies between the services.
-    #[arg(long, hide = true)]
+    /// Without links, the fault proxies that otherwise stand in front of every hop.
+    #[arg(long)]
     pub direct: bool,
     /// A Kafka that runs already, or `docker` for the compose file's; otherwise an embedded broker.
     #[arg(long, value_name = "HOST:PORT|docker", default_value = "embedded", hide_default_value = true)]
@@ -179,6 +179,7 @@ impl Up {
             format!("--port-base={}", self.port_base),
         ];
         args.extend(self.replicas.iter().map(|r| format!("--replicas={}={}", r.service, r.count)));
+        args.extend(self.direct.then(|| "--direct".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
         args.extend(self.no_redis.then(|| "--no-redis".to_owned()));
         args
@@ -357,10 +358,11 @@ mod tests {
 
     #[test]
     fn the_background_half_gets_the_same_options() {
-        let front = up(&["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2", "--keep"]);
+        let front =
+            up(&["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2", "--keep", "--direct"]);
         let args = front.background_args();
         let back = up(&args[1..].iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(back.background && !back.detach && back.keep && !back.no_redis);
+        assert!(back.background && !back.detach && back.keep && back.direct && !back.no_redis);
         assert_eq!((back.kafka, back.port_base, back.replicas), (front.kafka, 12_000, front.replicas));
     }
 

@@ -17,15 +17,18 @@ pub const NAME: &str = "broker";
 /// The compose file's broker calls itself by this address, so it cannot follow the port base.
 pub const DOCKER_PORT: u16 = 19_092;
 
-/// The embedded broker. It ends when its stdin closes, so it cannot outlive the supervisor.
-pub fn embedded(layout: &Layout) -> Result<Spec> {
+/// The embedded broker. It ends when its stdin closes, so it cannot outlive the supervisor. It sends its clients to the
+/// port that it advertises, if it does.
+pub fn embedded(layout: &Layout, advertise: Option<u16>) -> Result<Spec> {
     let port = layout.kafka_port();
+    let mut args = vec!["--listen".into(), format!("127.0.0.1:{port}").into()];
+    args.extend(advertise.map(|port| format!("--advertise={port}").into()));
     Ok(Spec {
         name: NAME.to_owned(),
         replica: 0,
         stage: Stage::Store,
         program: our_program(NAME)?,
-        args: vec!["--listen".into(), format!("127.0.0.1:{port}").into()],
+        args,
         env: Vec::new(),
         extra: Vec::new(),
         account: Account::Same,

@@ -14,6 +14,7 @@ mod identity;
 mod kafka;
 mod layout;
 mod leftovers;
+mod linked;
 mod logs;
 mod oracle;
 mod ports;

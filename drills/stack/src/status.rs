@@ -11,7 +11,7 @@ use crate::{
     identity::Identity,
     kafka,
     layout::Checkout,
-    postgres,
+    linked, postgres,
     probe::Probe,
     process::Stage,
     redis,
@@ -178,6 +178,11 @@ fn describe(state: &State, status: &Status) -> ExitCode {
     ] {
         let note = if name == "kafka" { kind } else { "" };
         say!("{name:<18} {:<8} {:<10} {}{note}", "", pid(its_pid), address.unwrap_or("none"));
+    }
+    if state.processes.iter().any(|p| p.name == linked::NAME) {
+        for (hop, port) in linked::listeners(state.port_base, state.stores.kafka_kind) {
+            say!("{:<27} {:<10} 127.0.0.1:{port}", format!("link {}", hop.name), "");
+        }
     }
     let all_ready = supervised && status.processes.iter().all(|p| p.state == Condition::Ready);
     if all_ready { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL_READY) }

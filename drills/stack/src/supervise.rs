@@ -128,7 +128,8 @@ async fn start(checkout: &Checkout, system: &System, roster: &Arc<Roster>) -> Re
         started(&system.database.spec(&system.database_settings)).await?;
         postgres::create_databases(&system.database.url()).await
     };
-    let others = system.redis.iter().chain(&system.broker).chain(&system.providers).map(&started);
+    let others = [&system.redis, &system.broker, &system.links].into_iter().flatten().chain(&system.providers);
+    let others = others.map(&started);
     let docker = async {
         if system.stores.kafka_kind == KafkaKind::Docker {
             say!("kafka              starting the compose file's");

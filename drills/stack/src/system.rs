@@ -11,6 +11,7 @@ use crate::{
     args::{Kafka, Up},
     kafka,
     layout::{Layout, our_program},
+    linked::{self, Ways},
     ports::Wanted,
     postgres::{self, Cluster},
     probe::Probe,
@@ -29,6 +30,8 @@ pub struct System {
     /// None where Kafka is not ours to start.
     pub broker: Option<Spec>,
     pub providers: Vec<Spec>,
+    /// None with `--direct`.
+    pub links: Option<Spec>,
     pub services: Vec<Spec>,
 }
 
@@ -51,19 +54,24 @@ impl System {
             kafka_bootstrap,
             kafka_kind,
         };
+        let ways = Ways::new(layout, kafka_kind, !up.direct);
         let data = layout.postgres_data();
         let mut services = Vec::new();
         for service in Service::ALL {
             let program = our_program(service.as_str())?;
             for k in 0..up.replicas_of(service) {
-                services.push(service_spec(layout, &stores, service, k, program.clone()));
+                services.push(service_spec(layout, &stores, &ways, service, k, program.clone()));
             }
         }
         Ok(Self {
             database: Cluster::plan(data, layout.postgres_port(), layout.log(postgres::NAME, None)).await?,
             database_settings: vec![("max_connections", max_connections(services.len()).to_string())],
             redis,
-            broker: if kafka_kind == KafkaKind::Embedded { Some(kafka::embedded(layout)?) } else { None },
+            broker: match kafka_kind {
+                KafkaKind::Embedded => Some(kafka::embedded(layout, ways.link("->kafka"))?),
+                KafkaKind::External | KafkaKind::Docker => None,
+            },
+            links: if up.direct { None } else { Some(linked::spec(layout, &ways)?) },
             providers: vec![provider_spec(layout, false)?, provider_spec(layout, true)?],
             services,
             stores,
@@ -81,6 +89,9 @@ impl System {
             KafkaKind::Embedded => wanted.push(Wanted { port: self.layout.kafka_port(), by: "Kafka".to_owned() }),
             KafkaKind::Docker => wanted.push(Wanted { port: kafka::DOCKER_PORT, by: "Kafka".to_owned() }),
             KafkaKind::External => {}
+        }
+        if self.links.is_some() {
+            wanted.extend(linked::ports(&self.layout, self.stores.kafka_kind));
         }
         for spec in self.providers.iter().chain(&self.services) {
             wanted.extend(spec.api.map(|port| Wanted { port, by: spec.label() }));
@@ -126,7 +137,14 @@ fn provider_spec(layout: &Layout, backup: bool) -> Result<Spec> {
     })
 }
 
-fn service_spec(layout: &Layout, stores: &Stores, service: Service, k: u16, program: std::path::PathBuf) -> Spec {
+fn service_spec(
+    layout: &Layout,
+    stores: &Stores,
+    ways: &Ways,
+    service: Service,
+    k: u16,
+    program: std::path::PathBuf,
+) -> Spec {
     let (api, admin) = (service.api_port(layout.base, k), service.admin_port(layout.base, k));
     Spec {
         name: service.to_string(),
@@ -134,7 +152,7 @@ fn service_spec(layout: &Layout, stores: &Stores, service: Service, k: u16, prog
         stage: if service == Service::Order { Stage::Edge } else { Stage::Service },
         program,
         args: Vec::new(),
-        env: wiring(layout, stores, service, k),
+        env: wiring(layout, stores, ways, service, k),
         extra: Vec::new(),
         account: Account::Same,
         hold_stdin: false,
@@ -147,10 +165,11 @@ fn service_spec(layout: &Layout, stores: &Stores, service: Service, k: u16, prog
 }
 
 /// One common set: a service reads what it uses. Whoever calls a service calls its first replica.
-fn wiring(layout: &Layout, stores: &Stores, service: Service, k: u16) -> Vec<(&'static str, String)> {
+fn wiring(layout: &Layout, stores: &Stores, ways: &Ways, service: Service, k: u16) -> Vec<(&'static str, String)> {
     let base = layout.base;
     let local = |port: u16| format!("127.0.0.1:{port}");
-    let http = |port: u16| format!("http://127.0.0.1:{port}");
+    let http = |hop: &str| format!("http://127.0.0.1:{}", ways.to(hop));
+    let kafka = ways.link("->kafka").map_or_else(|| stores.kafka_bootstrap.clone(), local);
     let callers: Vec<String> =
         Service::ALL.iter().map(|s| format!("{s}:{}", dev_secrets::internal_token(s.as_str()))).collect();
     let mut env = vec![
@@ -158,16 +177,16 @@ fn wiring(layout: &Layout, stores: &Stores, service: Service, k: u16) -> Vec<(&'
         ("INSTANCE", format!("{service}-{k}")),
         ("API_ADDR", local(service.api_port(base, k))),
         ("ADMIN_ADDR", local(service.admin_port(base, k))),
-        ("DATABASE_URL", format!("{}/{service}", stores.postgres_url)),
-        ("KAFKA_BOOTSTRAP", stores.kafka_bootstrap.clone()),
+        ("DATABASE_URL", format!("{}/{service}", postgres::url(ways.to("->postgres")))),
+        ("KAFKA_BOOTSTRAP", kafka),
         ("KAFKA_TOPIC_PREFIX", String::new()),
-        ("REDIS_URL", stores.redis_url.clone().unwrap_or_else(|| redis::url(layout.redis_port()))),
-        ("INVENTORY_URL", http(Service::Inventory.api_port(base, 0))),
-        ("PAYMENT_URL", http(Service::Payment.api_port(base, 0))),
-        ("COUPON_URL", http(Service::Coupon.api_port(base, 0))),
-        ("RECOMMENDATION_URL", http(Service::Recommendation.api_port(base, 0))),
-        ("PROVIDER_PRIMARY_URL", http(layout.provider_port(false))),
-        ("PROVIDER_BACKUP_URL", http(layout.provider_port(true))),
+        ("REDIS_URL", redis::url(ways.to("->redis"))),
+        ("INVENTORY_URL", http("order->inventory")),
+        ("PAYMENT_URL", http("order->payment")),
+        ("COUPON_URL", http("order->coupon")),
+        ("RECOMMENDATION_URL", http("order->recommendation")),
+        ("PROVIDER_PRIMARY_URL", http("payment->provider")),
+        ("PROVIDER_BACKUP_URL", http("payment->provider-backup")),
         ("AUTH_JWT_SECRET", token::signing_secret()),
         ("INTERNAL_TOKEN", dev_secrets::internal_token(service.as_str())),
         ("INTERNAL_TOKENS", callers.join(",")),
@@ -195,6 +214,10 @@ mod tests {
         Layout { base: 9080, dir: "/checkout/target/dev/9080".into() }
     }
 
+    fn ways(linked: bool) -> Ways {
+        Ways::new(&layout(), KafkaKind::Embedded, linked)
+    }
+
     fn stores() -> Stores {
         Stores {
             postgres_url: postgres::url(16_432),
@@ -206,13 +229,14 @@ mod tests {
 
     #[test]
     fn a_replica_is_wired_to_its_own_ports_and_to_its_siblings_first_replicas() {
-        let env: HashMap<_, _> = wiring(&layout(), &stores(), Service::Order, 2).into_iter().collect();
+        let env: HashMap<_, _> = wiring(&layout(), &stores(), &ways(false), Service::Order, 2).into_iter().collect();
         let expected = [
             ("INSTANCE", "order-2"),
             ("API_ADDR", "127.0.0.1:9280"),
             ("ADMIN_ADDR", "127.0.0.1:10280"),
             ("DATABASE_URL", "postgres://postgres@127.0.0.1:16432/order"),
             ("REDIS_URL", "redis://127.0.0.1:17379"),
+            ("KAFKA_BOOTSTRAP", "127.0.0.1:20092"),
             ("PAYMENT_URL", "http://127.0.0.1:9082"),
             ("PROVIDER_BACKUP_URL", "http://127.0.0.1:9087"),
         ];
@@ -222,8 +246,24 @@ mod tests {
     }
 
     #[test]
+    fn with_links_every_hop_leads_through_one() {
+        let env: HashMap<_, _> = wiring(&layout(), &stores(), &ways(true), Service::Order, 0).into_iter().collect();
+        let expected = [
+            ("INVENTORY_URL", "http://127.0.0.1:9500"),
+            ("RECOMMENDATION_URL", "http://127.0.0.1:9503"),
+            ("PROVIDER_BACKUP_URL", "http://127.0.0.1:9505"),
+            ("DATABASE_URL", "postgres://postgres@127.0.0.1:9506/order"),
+            ("REDIS_URL", "redis://127.0.0.1:9507"),
+            ("KAFKA_BOOTSTRAP", "127.0.0.1:9508"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(env[name], value, "{name}");
+        }
+    }
+
+    #[test]
     fn every_caller_is_known_by_a_token_of_its_own() {
-        let env: HashMap<_, _> = wiring(&layout(), &stores(), Service::Coupon, 0).into_iter().collect();
+        let env: HashMap<_, _> = wiring(&layout(), &stores(), &ways(false), Service::Coupon, 0).into_iter().collect();
         let known: BTreeSet<&str> = env["INTERNAL_TOKENS"].split(',').collect();
         assert_eq!(known.len(), Service::ALL.len());
         assert!(known.contains(format!("coupon:{}", env["INTERNAL_TOKEN"]).as_str()));

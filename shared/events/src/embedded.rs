@@ -11,11 +11,13 @@ use rdkafka::{
     types::{RDKafkaApiKey, RDKafkaRespErr},
 };
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncWriteExt, copy, copy_bidirectional},
     net::{TcpListener, TcpStream},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
+
+use crate::advertise::Advertised;
 
 /// What whoever chooses it has to know, in one line.
 pub const LIMITS: &str = "in memory (gone when it ends), at most 5 MiB and 100 000 batches a partition (the oldest are \
@@ -104,9 +106,11 @@ impl Drop for EmbeddedBroker {
 }
 
 /// Runs a broker behind `address` until `stop`; `ready` is called once it takes connections. The address is claimed
-/// before the broker starts, so that a taken port costs nothing.
+/// before the broker starts, so that a taken port costs nothing. With `advertise`, whoever asks the broker where it is
+/// is sent to that port of this machine, where something has to lead back to `address`.
 pub async fn serve(
     address: SocketAddr,
+    advertise: Option<u16>,
     topics: &[(String, i32)],
     stop: CancellationToken,
     ready: impl FnOnce(SocketAddr),
@@ -118,12 +122,13 @@ pub async fn serve(
     let local = listener.local_addr().map_err(|e| ServeError::Listen(address, e))?;
     let broker = EmbeddedBroker::start(topics)?;
     ready(local);
-    forward(listener, broker.bootstrap().to_owned(), stop).await;
+    let advertised = advertise.and_then(|port| Advertised::new(broker.bootstrap(), port));
+    forward(listener, broker.bootstrap().to_owned(), advertised, stop).await;
     Ok(())
 }
 
-/// Carries every connection of `listener` to `target` until `stop`.
-pub async fn forward(listener: TcpListener, target: String, stop: CancellationToken) {
+/// Carries every connection of `listener` to `target` until `stop`, and has it give another address for itself.
+pub async fn forward(listener: TcpListener, target: String, advertised: Option<Advertised>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -140,18 +145,31 @@ pub async fn forward(listener: TcpListener, target: String, stop: CancellationTo
                 continue;
             }
         };
-        let (target, stop) = (target.clone(), stop.clone());
+        let (target, advertised, stop) = (target.clone(), advertised.clone(), stop.clone());
         connections.spawn(async move {
             let Ok(mut broker) = TcpStream::connect(&target).await else { return };
             let _ = (client.set_nodelay(true), broker.set_nodelay(true));
             tokio::select! {
                 () = stop.cancelled() => {}
-                _ = copy_bidirectional(&mut client, &mut broker) => {}
+                _ = carry(&mut client, &mut broker, advertised.as_ref()) => {}
             }
         });
     }
     connections.close();
     connections.wait().await;
+}
+
+async fn carry(client: &mut TcpStream, broker: &mut TcpStream, advertised: Option<&Advertised>) -> io::Result<()> {
+    let Some(advertised) = advertised else {
+        return copy_bidirectional(client, broker).await.map(drop);
+    };
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_broker, mut to_broker) = broker.split();
+    let there = async {
+        copy(&mut from_client, &mut to_broker).await?;
+        to_broker.shutdown().await
+    };
+    tokio::try_join!(there, advertised.copy(&mut from_broker, &mut to_client)).map(drop)
 }
 
 #[derive(Debug, Clone, Copy)]

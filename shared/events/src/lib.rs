@@ -4,6 +4,7 @@
 //! [`dlq`] (looking after dead letters), [`broker`] (which broker is this, and has it our topics), and [`embedded`] for
 //! development without a broker.
 
+pub mod advertise;
 pub mod broker;
 pub mod config;
 pub mod consumer;

@@ -27,7 +27,7 @@ impl Checkout {
         fs::create_dir_all(root.join("bin")).unwrap();
         let stand_in = Path::new(env!("CARGO_BIN_EXE_stack")).with_file_name("examples").join("stand_in");
         assert!(stand_in.is_file(), "cargo builds examples along with the tests of a package");
-        for name in SERVICES.iter().chain(&["broker", "provider"]) {
+        for name in SERVICES.iter().chain(&["broker", "provider", "links"]) {
             symlink(&stand_in, root.join("bin").join(name)).unwrap();
         }
         Self { root, base }
@@ -175,7 +175,7 @@ fn free_base() -> u16 {
 
 fn ports(base: u16) -> Vec<u16> {
     let services = (0..8).flat_map(|n| [base + n, base + 100 + n, base + 1000 + n, base + 1100 + n]);
-    services.chain([base + 7352, base + 8299, base + 11_012]).collect()
+    services.chain([base + 394, base + 420, base + 7352, base + 8299, base + 11_012]).collect()
 }
 
 fn is_free(port: u16) -> bool {

@@ -16,13 +16,16 @@ fn up_detached_returns_when_all_are_ready_and_down_leaves_nothing() {
 
     let status = checkout.status();
     let processes = status["processes"].as_array().unwrap();
-    assert_eq!(processes.len(), SERVICES.len() + 1 + 2);
+    // A second order, two channels of the provider, and the links.
+    assert_eq!(processes.len(), SERVICES.len() + 1 + 2 + 1);
+    assert_eq!(checkout.process("links", 0)["api"], format!("127.0.0.1:{}", checkout.base + 394));
     for process in processes {
         assert_eq!(process["state"], "ready", "{process}");
     }
     let second = checkout.process("order", 1);
     assert_eq!(second["api"], format!("127.0.0.1:{}", checkout.base + 100));
     assert_eq!(second["admin"], format!("127.0.0.1:{}", checkout.base + 1100));
+    checkout.run(&["status"]).says(&format!("127.0.0.1:{}", checkout.base + 421)).says("link order->payment");
     assert_eq!(status["stores"]["kafka"]["kind"], "embedded");
     for store in ["postgres", "redis", "kafka"] {
         assert!(status["stores"][store]["pid"].is_u64(), "{store}");
@@ -35,6 +38,14 @@ fn up_detached_returns_when_all_are_ready_and_down_leaves_nothing() {
     checkout.run(&["down"]).succeeded().says("nothing is running");
     checkout.run(&["down", "--wipe"]).succeeded();
     assert!(!checkout.dir().exists());
+}
+
+#[test]
+fn direct_leaves_the_links_out() {
+    let checkout = Checkout::new();
+    checkout.up(&["--direct"]).succeeded();
+    assert!(checkout.process("links", 0).is_null());
+    assert_eq!(checkout.status()["processes"].as_array().unwrap().len(), SERVICES.len() + 2);
 }
 
 #[test]

@@ -306,7 +306,7 @@ impl FreePort {
     async fn forward_to(&self, broker: &EmbeddedBroker) -> CancellationToken {
         let stop = CancellationToken::new();
         let listener = eventually("the port is free", async || TcpListener::bind(self.0).await.ok()).await;
-        tokio::spawn(embedded::forward(listener, broker.bootstrap().to_owned(), stop.clone()));
+        tokio::spawn(embedded::forward(listener, broker.bootstrap().to_owned(), None, stop.clone()));
         stop
     }
 }
