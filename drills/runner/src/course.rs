@@ -1,0 +1,106 @@
+//! The course of a run: start the system, load it, break it, restore it, judge it, and stop it, whatever happens.
+
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Result;
+use chrono::Utc;
+use load::Report;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    breaking::Run,
+    faults::Faults,
+    log::Timeline,
+    scenario::{FaultSpec, Scenario},
+    scrape::Scraper,
+    stack::Stack,
+    verdict::{Outcome, Record, judge},
+};
+
+/// Runs a drill. `interrupted` ends it early. An error: there is no run to speak of; nothing is left of it either.
+pub async fn run(scenario: &Scenario, stack: &Stack, folder: &Path, interrupted: &CancellationToken) -> Result<Record> {
+    let begun = Instant::now();
+    let started_at = Utc::now();
+    let recorded = on_the_system(scenario, stack, folder, begun, interrupted).await;
+    let stopped = stack.down().await;
+    let mut record = recorded?;
+    if let Err(error) = stopped {
+        record.reasons.push(format!("{error:#}"));
+    }
+    Ok(Record { started_at, took_seconds: begun.elapsed().as_secs_f64(), ..record })
+}
+
+async fn on_the_system(
+    scenario: &Scenario,
+    stack: &Stack,
+    folder: &Path,
+    begun: Instant,
+    interrupted: &CancellationToken,
+) -> Result<Record> {
+    tokio::select! {
+        started = stack.up(scenario, folder) => started?,
+        // Half a start has no faults yet.
+        () = interrupted.cancelled() => anyhow::bail!("interrupted before the load began"),
+    }
+    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?;
+    let mut run = Run {
+        scenario,
+        timeline: timeline(scenario)?,
+        log: Mutex::default(),
+        faults: Faults::new(client.clone(), stack.clone(), scenario.seed),
+        scraper: Scraper::new(client, stack, scenario),
+        outcome: Outcome::default(),
+        stop: CancellationToken::new(),
+    };
+    let answers = folder.join(format!("{}.answers.jsonl", scenario.id));
+    let give_up = begun + scenario.max_duration.0;
+    // From here on an interruption is an orderly end, which the course itself sees to.
+    let done = run.load_and_break(stack, &answers, give_up, interrupted).await;
+    let unrestored = run.faults.restore().await;
+    let recording = done?;
+    run.outcome.unrestored = unrestored;
+    run.outcome.doubts.extend(recording.doubt().map(|doubt| doubt.to_string()));
+    match run.faults.applied().await {
+        Ok(applied) => run.log().applied = applied,
+        Err(error) => run.outcome.doubts.push(format!("{error:#}")),
+    }
+    if run.outcome.aborted.is_none() {
+        match stack.oracle(&answers).await {
+            Ok(oracle) => run.outcome.oracle = oracle,
+            Err(error) => run.outcome.doubts.push(format!("{error:#}")),
+        }
+    }
+    let Run { log, timeline, outcome, .. } = run;
+    let log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let record = judge(scenario, &log, &timeline, outcome);
+    Ok(Record { load: Some(Report::new(&recording, scenario.seed)), ..record })
+}
+
+fn timeline(scenario: &Scenario) -> Result<Timeline> {
+    let end = profile(scenario)?.duration();
+    let broken = scenario.faults.iter().map(|fault| fault.at.0).min().unwrap_or(end);
+    let restored = scenario.faults.iter().map(FaultSpec::end).max().unwrap_or(end);
+    Ok(Timeline { warm_up: scenario.load.warm_up.0, broken, restored, end })
+}
+
+pub(crate) fn profile(scenario: &Scenario) -> Result<load::Profile> {
+    scenario.load.profile().map_err(|(key, reason)| anyhow::anyhow!("load.{key}: {reason}"))
+}
+
+/// Waits for a signal that asks for an early end, once.
+pub async fn until_interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return sleep(Duration::MAX).await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

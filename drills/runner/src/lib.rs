@@ -1,0 +1,20 @@
+//! Drills: a file says what must hold, something is broken for real, and a verdict says how the system bore it.
+//!
+//! A verdict is only worth something if it can be "I do not know": a drill whose steady state did not hold before, whose
+//! fault was not felt, or whose load generator was the bottleneck is *inconclusive*, whatever its figures say.
+//!
+//! Reading order: [`scenario`] (what a file says, and what is wrong with it) → [`log`] (what is observed) → [`probe`]
+//! (a figure from it, and whether it is within its bounds) → [`verdict`] (all of them together); then the shell:
+//! [`stack`] (the system under drill) → [`scrape`] → [`faults`] (break and restore) → [`breaking`] (load and faults at
+//! the same time) → [`course`] (a whole run), and [`leftover`], for runs that were killed.
+
+pub mod breaking;
+pub mod course;
+pub mod faults;
+pub mod leftover;
+pub mod log;
+pub mod probe;
+pub mod scenario;
+pub mod scrape;
+pub mod stack;
+pub mod verdict;

@@ -1,0 +1,95 @@
+//! Looks at the metrics that a scenario's checks speak of, and at nothing else of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use contracts::Service;
+use reqwest::Client;
+
+use crate::{
+    log::{Look, Sample},
+    probe,
+    scenario::Scenario,
+    stack::Stack,
+};
+
+/// Between two looks.
+pub const EVERY: Duration = Duration::from_millis(500);
+
+pub struct Scraper {
+    client: Client,
+    /// By the name of the service: where its replicas' metrics are.
+    pages: BTreeMap<String, Vec<String>>,
+    wanted: BTreeSet<(String, String)>,
+}
+
+impl Scraper {
+    #[must_use]
+    pub fn new(client: Client, stack: &Stack, scenario: &Scenario) -> Self {
+        let checks = [&scenario.steady_state, &scenario.proof, &scenario.expect, &scenario.abort_if];
+        let wanted: BTreeSet<_> = checks.into_iter().flatten().filter_map(probe::metric).collect();
+        let services = wanted.iter().filter_map(|(service, _)| service.parse::<Service>().ok());
+        let pages = services.map(|service| {
+            let replicas = scenario.stack.replicas.get(service.as_str()).copied().unwrap_or(1);
+            (service.to_string(), (0..replicas).map(|k| format!("{}/metrics", stack.admin(service, k))).collect())
+        });
+        Self { client, pages: pages.collect(), wanted }
+    }
+
+    /// A replica that does not answer has no samples in this look.
+    pub async fn look(&self, at: Duration) -> Look {
+        let mut look = Look { at, samples: BTreeMap::new() };
+        for (service, pages) in &self.pages {
+            for page in pages {
+                let Ok(text) = self.page(page).await else { continue };
+                for (name, sample) in text.lines().filter_map(sample) {
+                    let key = (service.clone(), name.to_owned());
+                    if self.wanted.contains(&key) {
+                        look.samples.entry(key).or_default().push(sample);
+                    }
+                }
+            }
+        }
+        look
+    }
+
+    async fn page(&self, url: &str) -> reqwest::Result<String> {
+        self.client.get(url).timeout(EVERY).send().await?.error_for_status()?.text().await
+    }
+}
+
+/// A line of the text format: `name{label="value",…} number`.
+fn sample(line: &str) -> Option<(&str, Sample)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (head, value) = line.rsplit_once(' ')?;
+    let value = value.parse().ok()?;
+    let Some((name, labels)) = head.split_once('{') else {
+        return Some((head, Sample { labels: BTreeMap::new(), value }));
+    };
+    let labels = labels.strip_suffix('}')?.split("\",").filter(|label| !label.is_empty());
+    let labels = labels.filter_map(|label| {
+        let (name, value) = label.split_once("=\"")?;
+        Some((name.to_owned(), value.trim_end_matches('"').to_owned()))
+    });
+    Some((name, Sample { labels: labels.collect(), value }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_text_format_are_read() {
+        let (name, read) = sample(r#"orders_total{status="rejected",reason="a,b"} 3"#).unwrap();
+        assert_eq!((name, read.value), ("orders_total", 3.0));
+        assert_eq!((read.labels["status"].as_str(), read.labels["reason"].as_str()), ("rejected", "a,b"));
+        let (name, read) = sample("payment_pending 2.5").unwrap();
+        assert_eq!((name, read.value, read.labels.len()), ("payment_pending", 2.5, 0));
+        assert_eq!(sample("# TYPE a counter"), None);
+        assert_eq!(sample(""), None);
+    }
+}

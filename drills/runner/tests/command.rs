@@ -1,0 +1,108 @@
+//! The real binary, before and after a run: what it lists, what it refuses, what it clears away.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// A checkout with the real scenarios and a stack that only notes what it is asked.
+struct Checkout(PathBuf);
+
+impl Checkout {
+    fn new(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runner-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("drills/scenarios")).unwrap();
+        fs::create_dir_all(root.join("target/dev/drills")).unwrap();
+        for file in scenarios() {
+            fs::copy(&file, root.join("drills/scenarios").join(file.file_name().unwrap())).unwrap();
+        }
+        let stack = root.join("stack");
+        fs::write(&stack, format!("#!/bin/sh\necho \"$@\" >>{}\n", root.join("asked").display())).unwrap();
+        fs::set_permissions(&stack, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(root)
+    }
+
+    fn drill(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_runner"));
+        command.args(arguments).env("DEV_CHECKOUT", &self.0).env("DEV_BIN_DIR", &self.0).output().unwrap()
+    }
+
+    fn asked(&self) -> String {
+        fs::read_to_string(self.0.join("asked")).unwrap_or_default()
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn scenarios() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_drill_is_sound_named_after_its_file_and_listed() {
+    let listed = Checkout::new("list").drill(&["list"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", text(&listed.stderr));
+    let names = scenarios().into_iter().map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned());
+    let ids = text(&listed.stdout).lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(ids, names.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_with_mistakes_is_not_run_and_each_mistake_leads_to_its_place() {
+    let checkout = Checkout::new("mistakes");
+    let file = checkout.0.join("own.toml");
+    let good = fs::read_to_string(&scenarios()[0]).unwrap();
+    fs::write(&file, good.replacen("order->", "ordr->", 1).replacen("min = 0.99", "mini = 0.99", 1)).unwrap();
+    let said = checkout.drill(&[file.to_str().unwrap()]);
+    assert_eq!(said.status.code(), Some(2));
+    let said = text(&said.stderr);
+    assert!(said.starts_with(&format!("{}:", file.display())) && said.contains("mini"), "{said}");
+    assert_eq!(checkout.asked(), "");
+}
+
+#[test]
+fn a_drill_that_is_not_there_is_one_line_that_says_where_to_look() {
+    let said = Checkout::new("missing").drill(&["payment-fast"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("./dev drill list"));
+}
+
+#[test]
+fn what_a_killed_run_has_left_is_stopped_and_told() {
+    let checkout = Checkout::new("killed");
+    let mark = checkout.0.join("target/dev/drills/under-way.json");
+    // No process has this number: they end below 2^22.
+    fs::write(&mark, r#"{"pid":4194305,"started":"1","scenario":"payment-slow","base":21580}"#).unwrap();
+    let said = checkout.drill(&["restore"]);
+    assert_eq!(said.status.code(), Some(0));
+    assert!(text(&said.stderr).contains("payment-slow was killed"), "{}", text(&said.stderr));
+    assert_eq!(checkout.asked(), "down --wipe --port-base=21580\n");
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_system_that_does_not_start_is_no_verdict() {
+    let checkout = Checkout::new("no-start");
+    let refusing = "#!/bin/sh\n[ \"$1\" = down ] && exit 0\necho 'error: port 1 is taken' >&2\nexit 1\n";
+    fs::write(checkout.0.join("stack"), refusing).unwrap();
+    let said = checkout.drill(&["payment-slow"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("the system did not start: port 1 is taken"), "{}", text(&said.stderr));
+    assert!(!checkout.0.join("target/dev/drills/under-way.json").exists());
+}
