@@ -54,10 +54,13 @@ pub async fn clear(file: &Path) -> Result<Option<String>> {
     Ok(Some(format!("the drill {} was killed: its system and its faults are gone now", mark.scenario)))
 }
 
-/// The start time in a process's `stat`: the 22nd field, counted behind the name, which may hold anything.
+/// The start time in a process's `stat`: the 22nd field, counted behind the name, which may hold anything. A process
+/// that has ended and that nobody has asked after yet is no process any more.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
 }
 
 #[cfg(test)]
@@ -75,6 +78,16 @@ mod tests {
         assert!(clear(&file).await.unwrap_err().to_string().contains("payment-slow is under way"));
         drop(mark);
         assert_eq!(clear(&file).await.unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_none_even_while_it_is_still_listed() {
+        let mut child = process::Command::new("true").spawn().unwrap();
+        while started(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(started(process::id()).is_some());
+        child.wait().unwrap();
     }
 
     #[tokio::test]
