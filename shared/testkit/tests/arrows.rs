@@ -72,7 +72,8 @@ fn a_crate_is_named_after_its_folder() {
 
 #[test]
 fn arrows_between_crates_point_one_way() {
-    // What each shared crate may use of the others. A service may use all of them, and no service another.
+    // What each shared crate may use of the others. A service may use all of them, and no service another. Drills look
+    // at services from outside, but for the model, which asks their own decisions.
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("contracts", &[] as &[&str]),
         ("resilience", &[]),
@@ -89,7 +90,7 @@ fn arrows_between_crates_point_one_way() {
             let fine = match folder.split('/').next().unwrap() {
                 "shared" => allowed[name].contains(used),
                 "services" => ours[used].starts_with("shared/") && *used != "testkit",
-                _ => *used != "testkit" && !ours[used].starts_with("services/"),
+                _ => *used != "testkit" && (*name == "model" || !ours[used].starts_with("services/")),
             };
             assert!(fine, "{name} must not use {used}");
         }
