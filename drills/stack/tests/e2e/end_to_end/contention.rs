@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{
-    books,
+    audit,
     shop::{fresh_key, order_of},
     system::turn,
 };
@@ -34,8 +34,7 @@ async fn a_hundred_requests_with_one_key_are_one_order_one_charge_and_one_reserv
         .await
         .unwrap();
     assert_eq!(reserved, 1);
-    books::quiet(&system).await;
-    books::balance(&system).await;
+    audit::clean(&system).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,6 +45,5 @@ async fn the_last_unit_goes_to_exactly_one_of_fifty() {
     let got = answers.iter().filter(|told| told.status == 201).count();
     let missed = answers.iter().filter(|told| told.body["type"] == json!("urn:problem:out-of-stock")).count();
     assert_eq!((got, missed), (1, 49), "{answers:?}");
-    books::quiet(&system).await;
-    books::balance(&system).await;
+    audit::clean(&system).await;
 }

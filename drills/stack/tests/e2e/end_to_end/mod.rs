@@ -1,9 +1,16 @@
-mod books;
+mod audit;
+mod cancel;
 mod contention;
+mod coupon_down;
+mod crash_walk;
 mod first_orders;
 mod kills;
 mod messaging;
+mod oracle_command;
+mod provider_down;
+mod random_kills;
 mod shop;
 mod slow_provider;
 mod stop;
 mod system;
+mod unknown;

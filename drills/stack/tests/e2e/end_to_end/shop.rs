@@ -1,8 +1,11 @@
-//! A client as clients should be: it keeps its key, and sends again until it knows.
+//! A client as clients should be: it keeps its key, and sends again until it knows. What it is told goes into a log,
+//! for the oracle.
 
 use std::time::Duration;
 
-use reqwest::{Client, Response, header::RETRY_AFTER};
+use contracts::UserId;
+use oracle::{Answer, AnswerLog};
+use reqwest::{Client, RequestBuilder, Response, header::RETRY_AFTER};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -11,7 +14,9 @@ use uuid::Uuid;
 pub struct Shop {
     client: Client,
     urls: Vec<String>,
+    user: UserId,
     token: String,
+    log: AnswerLog,
 }
 
 /// What a client was told in the end.
@@ -22,23 +27,42 @@ pub struct Told {
 }
 
 impl Shop {
-    pub fn new(urls: Vec<String>, token: String) -> Self {
+    pub fn new(urls: Vec<String>, user: UserId, token: String, log: AnswerLog) -> Self {
         let client = Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
-        Self { client, urls, token }
+        Self { client, urls, user, token, log }
     }
 
-    pub fn of(&self, token: String) -> Self {
-        Self { token, ..self.clone() }
+    pub fn of(&self, user: UserId, token: String) -> Self {
+        Self { user, token, ..self.clone() }
+    }
+
+    pub fn log(&self) -> &AnswerLog {
+        &self.log
     }
 
     /// One request, to the replica that `turn` falls on.
     pub async fn place_once(&self, turn: usize, key: &str, order: &Value) -> reqwest::Result<(Told, Option<u64>)> {
-        let url = format!("{}/v1/orders", self.urls[turn % self.urls.len()]);
-        let request = self.client.post(url).bearer_auth(&self.token).header("idempotency-key", key).json(order);
-        let response = request.send().await?;
+        let request = self.client.post(self.url(turn, "/v1/orders")).header("idempotency-key", key).json(order);
+        self.exchange(request, Some(key), "POST", "/v1/orders").await
+    }
+
+    fn url(&self, turn: usize, path: &str) -> String {
+        format!("{}{path}", self.urls[turn % self.urls.len()])
+    }
+
+    async fn exchange(
+        &self,
+        request: RequestBuilder,
+        key: Option<&str>,
+        method: &str,
+        path: &str,
+    ) -> reqwest::Result<(Told, Option<u64>)> {
+        let response = request.bearer_auth(&self.token).send().await?;
         let status = response.status().as_u16();
         let wait = retry_after(&response);
-        Ok((Told { status, body: response.json().await? }, wait))
+        let told = Told { status, body: response.json().await? };
+        self.log.write(&Answer::new(self.user, key, method, path, status, &told.body)).unwrap();
+        Ok((told, wait))
     }
 
     /// The first answer that is not a limit's: limits stand before keys, and store nothing.
@@ -76,18 +100,37 @@ impl Shop {
     }
 
     pub async fn get(&self, path: &str) -> Told {
+        self.until_let_in("GET", path, |turn| self.client.get(self.url(turn, path))).await
+    }
+
+    pub async fn cancel(&self, id: &str) -> Told {
+        let path = format!("/v1/orders/{id}/cancel");
+        self.until_let_in("POST", &path, |turn| self.client.post(self.url(turn, &path))).await
+    }
+
+    /// The order, once it is `status`.
+    pub async fn once(&self, id: &str, status: &str) -> Value {
+        let path = format!("/v1/orders/{id}");
+        testkit::eventually(&format!("order {id} is {status}"), async || {
+            let now = self.get(&path).await.body;
+            (now["status"] == status).then_some(now)
+        })
+        .await
+    }
+
+    /// Sends until the answer is neither a limit's nor lost.
+    async fn until_let_in(&self, method: &str, path: &str, request: impl Fn(usize) -> RequestBuilder) -> Told {
         let give_up = Instant::now() + Duration::from_secs(60);
+        let mut turn = 0;
         loop {
-            let request = self.client.get(format!("{}{path}", self.urls[0])).bearer_auth(&self.token);
-            let response = request.send().await.unwrap();
-            let status = response.status().as_u16();
-            let wait = retry_after(&response);
-            let told = Told { status, body: response.json().await.unwrap() };
-            if status != 429 {
-                return told;
-            }
-            assert!(Instant::now() < give_up, "{path}: {told:?}");
-            sleep(pause(&told, wait)).await;
+            let wait = match self.exchange(request(turn), None, method, path).await {
+                Ok((told, _)) if told.status != 429 && told.status != 503 => return told,
+                Ok((told, wait)) => pause(&told, wait),
+                Err(_) => Duration::from_millis(50),
+            };
+            assert!(Instant::now() < give_up, "{method} {path} is not answered");
+            sleep(wait).await;
+            turn += 1;
         }
     }
 }
@@ -111,4 +154,9 @@ pub fn fresh_key() -> String {
 
 pub fn order_of(sku: &str, quantity: i64, method: &str) -> Value {
     json!({"items": [{"sku": sku, "quantity": quantity}], "payment_method": method})
+}
+
+/// The load generator's own line about an answer is one that the oracle reads.
+pub fn logged(answer: &load::Answer) -> Answer {
+    serde_json::from_value(serde_json::to_value(answer).unwrap()).unwrap()
 }

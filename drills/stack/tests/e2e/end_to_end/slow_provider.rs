@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::system::{System, turn};
+use super::{
+    audit,
+    shop::logged,
+    system::{System, turn},
+};
 
 /// Windows and waits shortened to what a test can wait for. The provider's own breaker is kept out, which would
 /// otherwise open for the timeouts before order's opens for slowness; and inventory's retries, which a busy machine
@@ -73,7 +77,11 @@ async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reade
         let http = http.clone();
         async move { http.exchange(&request).await }
     };
-    let sink = |answer: &Answer| answers.push(answer.clone());
+    let log = system.shop.log();
+    let sink = |answer: &Answer| {
+        log.write(&logged(answer)).unwrap();
+        answers.push(answer.clone());
+    };
     let generator = load::run(&plan, &mut shop, Limits::default(), exchange, sink, &stop);
     let (_, (looks, slowed, released)) = tokio::join!(generator, async {
         let seen = watch(&system).await;
@@ -81,6 +89,7 @@ async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reade
         seen
     });
     system.rule(72, "").await;
+    audit::clean(&system).await;
 
     let in_flight = looks.iter().map(|look| look.in_flight).max().unwrap();
     let cap = rules::Rules::default().downstream.payment.bulkhead.cap;

@@ -6,7 +6,9 @@ use std::{
     sync::LazyLock,
 };
 
-use contracts::Service;
+use contracts::{Service, UserId};
+use events::KafkaConfig;
+use oracle::{AnswerLog, Sources, sources::Databases};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::sync::{Mutex, MutexGuard};
@@ -16,9 +18,53 @@ use super::shop::Shop;
 /// Tests take turns: some of them kill what the others need.
 static TURN: LazyLock<Mutex<Option<System>>> = LazyLock::new(|| Mutex::new(None));
 
+/// Waits shortened to what a test can wait for. Leases still outlast what they are leased for, and a charge that waits
+/// for order's word is not given up while a consumer joins its group.
+const HURRIED: &str = r#"
+[reconcile]
+settle_ms = 2500
+delays_ms = [300, 700, 1500, 3000]
+lease_ms = 2500
+withheld_ms = 15000
+lost_after_ms = 4000
+sweep_interval_ms = 300
+drain_interval_ms = 200
+[recover]
+interval_ms = 300
+ask_again_ms = 1000
+ack_after_ms = 3000
+ack_retry_max_ms = 6000
+[idempotency]
+lease_ms = 3500
+"#;
+
+/// For tests that are not about breakers: they let processes die for as long as breakers would stay open, and should
+/// not have to wait for those.
+pub const WITHOUT_BREAKERS: &str = r#"
+[downstream.inventory]
+attempt_timeout_ms = 350
+[downstream.inventory.breaker]
+slow_threshold_ms = 300
+forced = "closed"
+[downstream.payment.breaker]
+forced = "closed"
+[downstream.payment_status.breaker]
+forced = "closed"
+[downstream.coupon.breaker]
+forced = "closed"
+[downstream.provider.breaker]
+forced = "closed"
+[downstream.provider_backup.breaker]
+forced = "closed"
+[downstream.provider_status.breaker]
+forced = "closed"
+[downstream.provider_ledger.breaker]
+forced = "closed"
+"#;
+
 #[derive(Clone)]
 pub struct System {
-    base: u16,
+    pub base: u16,
     rules: PathBuf,
     pub shop: Shop,
 }
@@ -43,24 +89,31 @@ pub async fn turn() -> Turn {
             .parse()
             .unwrap();
         // Below the state of the system, which is wiped at the end.
-        let rules = checkout().join(format!("target/dev/{base}/test-rules.toml"));
-        std::fs::create_dir_all(rules.parent().unwrap()).unwrap();
-        std::fs::write(&rules, "").unwrap();
+        let folder = checkout().join(format!("target/dev/{base}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let rules = folder.join("test-rules.toml");
+        std::fs::write(&rules, HURRIED).unwrap();
         let started = command(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")])
             .env("RULES_FILE", &rules)
             .output()
             .unwrap();
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         // The tests' clients share one user: a program, and so a VIP.
-        let token = String::from_utf8(dev(&["token", "--user", "newcomer", "--tier", "vip"]).stdout).unwrap();
+        let (user, token) = user(&["--tier", "vip"]);
+        let log = AnswerLog::create(&folder.join("answers.jsonl")).unwrap();
         let urls = vec![format!("http://127.0.0.1:{base}"), format!("http://127.0.0.1:{}", base + 100)];
-        *turn = Some(System { base, rules, shop: Shop::new(urls, token.trim().to_owned()) });
+        *turn = Some(System { base, rules, shop: Shop::new(urls, user, token, log) });
     }
     let system = turn.clone().unwrap();
     Turn(turn, system)
 }
 
 impl System {
+    /// Where this system's files are, which go with it at the end.
+    pub fn folder(&self) -> &Path {
+        self.rules.parent().unwrap()
+    }
+
     /// `./dev status --json`
     pub fn status(&self) -> Value {
         let said = dev(&["status", "--json", "--port-base", &self.base.to_string()]);
@@ -69,8 +122,30 @@ impl System {
 
     /// `./dev restart NAME --kill`: SIGKILL, and a new process.
     pub fn kill_and_restart(&self, name: &str) {
-        let said = dev(&["restart", name, "--kill", "--port-base", &self.base.to_string()]);
+        self.restart(name, &["--kill"]);
+    }
+
+    /// `./dev restart NAME`, with more arguments: waits until it is ready.
+    pub fn restart(&self, name: &str, more: &[&str]) {
+        let said = self.try_restart(name, more);
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
+
+    /// The same for one that may not live to be ready.
+    pub fn try_restart(&self, name: &str, more: &[&str]) -> Output {
+        dev(&[&["restart", name, "--port-base", &self.base.to_string()], more].concat())
+    }
+
+    /// Of a process, by name and replica: `status --json`.
+    pub fn process(&self, name: &str, replica: u64) -> Value {
+        let status = self.status();
+        let processes = status["processes"].as_array().unwrap();
+        processes.iter().find(|p| p["name"] == name && p["replica"] == replica).unwrap().clone()
+    }
+
+    /// SIGKILL, and it stays dead.
+    pub fn kill(&self, name: &str) {
+        self.signal(&self.process(name, 0)["pid"], "-KILL");
     }
 
     pub fn signal(&self, pid: &Value, signal: &str) {
@@ -112,7 +187,7 @@ impl System {
     /// Puts these rules in force in every service, in place of those before; `version` tells them apart.
     pub async fn rule(&self, version: i64, rules: &str) {
         let fresh = self.rules.with_extension("new");
-        std::fs::write(&fresh, format!("version = {version}\n{rules}")).unwrap();
+        std::fs::write(&fresh, format!("version = {version}\n{HURRIED}{rules}")).unwrap();
         std::fs::rename(&fresh, &self.rules).unwrap();
         for service in Service::ALL {
             testkit::eventually("the rules are in force", async || {
@@ -128,11 +203,32 @@ impl System {
         reqwest::Client::new().put(url).json(behaviour).send().await.unwrap().error_for_status().unwrap();
     }
 
+    /// Where the oracle looks.
+    pub fn sources(&self) -> Sources {
+        let stores = &self.status()["stores"];
+        Sources {
+            databases: Databases::on(stores["postgres"]["url"].as_str().unwrap()),
+            ledgers: [6, 7].map(|offset| format!("http://127.0.0.1:{}", self.base + offset)).into(),
+            kafka: Some(KafkaConfig::new(stores["kafka"]["bootstrap"].as_str().unwrap(), "test")),
+        }
+    }
+
     /// What the payment provider knows.
     pub async fn ledger(&self) -> contracts::provider::Ledger {
         let url = format!("http://127.0.0.1:{}/v1/ledger", self.base + 6);
         reqwest::get(url).await.unwrap().json().await.unwrap()
     }
+}
+
+pub async fn count(db: &PgPool, sql: &'static str) -> i64 {
+    sqlx::query_scalar(sql).fetch_one(db).await.unwrap()
+}
+
+/// A new user, and a token of theirs.
+pub fn user(more: &[&str]) -> (UserId, String) {
+    let user = UserId::generate();
+    let token = dev(&[&["token", "--user", &user.to_string()], more].concat()).stdout;
+    (user, String::from_utf8(token).unwrap().trim().to_owned())
 }
 
 pub fn dev(arguments: &[&str]) -> Output {
