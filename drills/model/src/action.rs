@@ -1,9 +1,13 @@
 //! Everything that can happen next.
 
-use contracts::{order::OrderStatus, payment::AttemptState};
+use contracts::{
+    order::{OrderPaymentState, OrderStatus},
+    payment::AttemptState,
+};
 
 use crate::{
     Model,
+    safeguards::Safeguard,
     world::{Call, CallStep, Charge, Id, KeyState, Packet, Purpose, Refund, Run, RunStep, Side, World},
 };
 
@@ -35,6 +39,7 @@ pub enum Action {
     Prune { key: u8 },
     // Jobs of payment.
     Sweep { id: Id },
+    TellAgain { id: Id },
     Ask { id: Id },
     NobodyAnswers { id: Id },
     Drain { id: Id },
@@ -58,7 +63,7 @@ impl Action {
     /// Says again what was said before.
     #[must_use]
     pub const fn is_reminder(self) -> bool {
-        matches!(self, Self::FencePending { .. } | Self::Walk { .. })
+        matches!(self, Self::FencePending { .. } | Self::Walk { .. } | Self::TellAgain { .. })
     }
 }
 
@@ -125,6 +130,14 @@ impl Model {
                 }
                 _ => {}
             }
+        }
+        // To an order that knows, it says nothing new.
+        let knows = slot.order.is_some_and(|order| {
+            use OrderPaymentState::{Approved, RefundDue, Refunded};
+            matches!(order.payment.state, Approved | RefundDue | Refunded)
+        });
+        if slot.contradicted && !knows && !self.lacks(Safeguard::ContradictionsRepeated) {
+            actions.push(Action::TellAgain { id });
         }
         for side in Side::ALL {
             if matches!(slot.charges[side as usize], Charge::Approved { .. }) {

@@ -5,9 +5,8 @@ use contracts::{order::OrderStatus, payment::AttemptState};
 use crate::{
     Model,
     action::{Action, How},
-    is_dead,
     safeguards::Safeguard,
-    world::{Answer, CallStep, KeyState, News, Packet, RunStep, World},
+    world::{CallStep, KeyState, Packet, RunStep, World},
 };
 
 impl Model {
@@ -55,9 +54,7 @@ impl Model {
         }
         for &packet in &w.net {
             if w.left.losses > 0 {
-                if !contradicts_a_settlement(w, packet) {
-                    actions.push(Action::Lose(packet));
-                }
+                actions.push(Action::Lose(packet));
                 if is_answered_at_once(packet) {
                     actions.push(Action::Deliver(packet, How::WithoutAnswer));
                 }
@@ -67,19 +64,6 @@ impl Model {
             }
         }
     }
-}
-
-/// The message of a charge that was proven after the attempt had been fenced or declined, and the order has heard that
-/// or is about to. Nobody says it again, so that the world is not allowed to lose it: see docs/model.md.
-fn contradicts_a_settlement(w: &World, packet: Packet) -> bool {
-    let Packet::Paid { id, news: News::Approved(_) } = packet else { return false };
-    let ends_it = |packet: &Packet| match *packet {
-        Packet::Paid { id: of, news: News::Fenced | News::Declined(_) }
-        | Packet::PayAnswer { id: of, answer: Answer::Fenced | Answer::Declined(_), .. }
-        | Packet::FenceAnswer { id: of, answer: Answer::Fenced | Answer::Declined(_), .. } => of == id,
-        _ => false,
-    };
-    w.slot(id).order.is_some_and(|order| is_dead(order.status)) || w.net.iter().any(ends_it)
 }
 
 /// Calls whose answer is the end of their delivery.

@@ -4,7 +4,8 @@
 use crate::{
     setting::Setting,
     worlds::{
-        ALONE, CANCELLED, COUPON, DEFERRED, LATE, LYING, OVERLAP, PAUSED, REFUSED, RETRY, TWICE, TWO_CHANNELS, UNIT,
+        ALONE, CANCELLED, CONTRADICTED, COUPON, DEFERRED, LATE, LYING, OVERLAP, PAUSED, REFUSED, RETRY, TWICE,
+        TWO_CHANNELS, UNIT,
     },
 };
 
@@ -43,6 +44,8 @@ pub enum Safeguard {
     ReleaseAfterStockRefused,
     PendingMaxAge,
     DuplicatesAreNotNever,
+    /// A charge that comes after another word is told again until order asks for the money.
+    ContradictionsRepeated,
 }
 
 /// A safeguard that is missed, the trace that taught it, and a world in which that shows.
@@ -58,7 +61,7 @@ const fn mutation(trace: u8, without: &'static [Safeguard], setting: Setting) ->
     Mutation { trace, without, setting }
 }
 
-pub const MUTATIONS: [Mutation; 29] = {
+pub const MUTATIONS: [Mutation; 30] = {
     use Safeguard as S;
     [
         mutation(1, &[S::ApprovedFromFenced], LATE),
@@ -90,6 +93,8 @@ pub const MUTATIONS: [Mutation; 29] = {
         mutation(25, &[S::ReleaseAfterStockRefused], UNIT),
         mutation(26, &[S::PendingMaxAge], ALONE),
         mutation(27, &[S::DuplicatesAreNotNever], LATE),
+        // Not of the list: this model found it.
+        mutation(28, &[S::ContradictionsRepeated], CONTRADICTED),
     ]
 };
 

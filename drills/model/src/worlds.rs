@@ -18,6 +18,10 @@ pub const ALONE: Setting = Setting {
 /// A charge that arrives when nobody expects it any more.
 pub const LATE: Setting = Setting { name: "a late charge; declines", declines: true, ..CALM };
 
+/// The same, and the message of it may be lost.
+pub const CONTRADICTED: Setting =
+    Setting { name: "a late charge; declines, a loss", budget: Budget { losses: 1, ..NONE }, ..LATE };
+
 /// Reconciliation fences what is only about to be sent.
 pub const PAUSED: Setting = Setting {
     name: "a call that stands still between its intent and its request",

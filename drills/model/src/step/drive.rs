@@ -153,6 +153,7 @@ fn new_slot(w: &mut World, key: u8) -> Id {
         charges: [Charge::None; 2],
         refunds: [Refund::None; 2],
         extra: [Refund::None; 2],
+        contradicted: false,
     });
     Id::try_from(w.slots.len() - 1).unwrap_or(Id::MAX)
 }

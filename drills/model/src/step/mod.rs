@@ -71,6 +71,11 @@ impl Model {
                 self.step_of_call(w, action)
             }
             Action::Sweep { id } => self.sweep(w, id),
+            Action::TellAgain { id } => {
+                if let Some(attempt) = w.slot(id).attempt {
+                    requests::tell_again(w, id, attempt);
+                }
+            }
             Action::Ask { id } => self.ask(w, id),
             Action::NobodyAnswers { id } => {
                 w.left.refusals -= 1;

@@ -37,6 +37,7 @@ impl Model {
             }
             Err(_) => return false,
         };
+        w.slot_mut(id).contradicted |= row.is_settled() && decided.row.state == AttemptState::Approved;
         self.save(w, id, decided.row);
         if let Some(news) = decided.news {
             w.send(Packet::Paid { id, news });

@@ -51,6 +51,7 @@ impl Model {
             w.marks.dead_letter = true;
             return Done::Yes;
         }
+        w.slot_mut(id).contradicted = false;
         let refund = &mut w.slot_mut(id).refunds[purpose as usize];
         match *refund {
             Refund::None => *refund = Refund::Requested(minor),
@@ -61,7 +62,7 @@ impl Model {
     }
 }
 
-fn tell_again(w: &mut World, id: Id, row: AttemptRow) {
+pub(super) fn tell_again(w: &mut World, id: Id, row: AttemptRow) {
     // A tombstone never learnt whose it is; whoever asks knows.
     let tombstone = (row.state == AttemptState::Fenced).then_some(News::Fenced);
     if let Some(news) = attempts::settlement(row).or(tombstone) {

@@ -16,6 +16,8 @@ pub struct Slot {
     pub coupon: Holding,
     pub compensation: Compensation,
     pub attempt: Option<AttemptRow>,
+    /// A charge proved wrong what was announced of the attempt, and order has not asked for the money.
+    pub contradicted: bool,
     /// What each channel's provider has in its ledger.
     pub charges: [Charge; 2],
     /// Payment's refunds, by what they are for.

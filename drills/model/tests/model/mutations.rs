@@ -53,6 +53,7 @@ traces! {
     trace_25_a_refused_hold_is_never_released: 25,
     trace_26_a_pending_order_waits_for_ever: 26,
     trace_27_a_duplicate_becomes_a_dead_letter: 27,
+    trace_28_the_message_of_a_late_charge_is_lost: 28,
 }
 
 /// Should one of these break something one day, it belongs among the others.

@@ -47,6 +47,7 @@ macro_rules! small_worlds {
 small_worlds! {
     one_order_survives_a_crash_a_loss_and_a_refusal: ALONE, [LATE_APPROVAL, FENCED_AND_CHARGED, SECOND_WEBHOOK];
     a_charge_may_come_late: LATE, [LATE_APPROVAL, FENCED_AND_CHARGED];
+    a_late_charge_may_be_told_in_vain: CONTRADICTED, [LATE_APPROVAL, FENCED_AND_CHARGED];
     a_call_may_stand_still_before_it_sends: PAUSED, [LATE_APPROVAL];
     a_charge_may_wait: DEFERRED, [DEFERRED_CHARGE, CANCEL_IN_FLIGHT];
     a_cancel_may_come_at_any_moment: CANCELLED, [CANCEL_IN_FLIGHT, SECOND_WEBHOOK, LATE_APPROVAL];
