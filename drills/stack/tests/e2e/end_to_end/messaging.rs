@@ -1,4 +1,3 @@
-use contracts::Service;
 use testkit::eventually;
 
 use super::{
@@ -22,7 +21,7 @@ async fn without_kafka_orders_are_answered_and_events_wait() {
     let lost = system.shop.place(&fresh_key(), &order_of("TEA-SAMPLER-12", 1, "tok_lost_reply")).await;
     assert!(matches!(lost.status, 201 | 202), "{lost:?}");
     let waiting = eventually("the backlog shows", async || {
-        let backlog = system.metric(Service::Order, "outbox_backlog").await;
+        let backlog = system.outbox_backlog().await;
         (backlog >= 10.0).then_some(backlog)
     })
     .await;

@@ -158,14 +158,23 @@ impl System {
         PgPool::connect(&format!("{}/{name}", server.trim_end_matches('/'))).await.unwrap()
     }
 
-    /// The sum of a metric over its labels, at the first replica of a service.
-    pub async fn metric(&self, service: Service, name: &str) -> f64 {
-        self.metric_of(service, name, &[]).await
+    /// The sum of a metric over those samples that have all of `labels`, written as `name="value"`, at the first replica
+    /// of a service.
+    pub async fn metric_of(&self, service: Service, name: &str, labels: &[&str]) -> f64 {
+        self.metric_at(service.admin_port(self.base, 0), name, labels).await
     }
 
-    /// The same over those samples alone that have all of `labels`, written as `name="value"`.
-    pub async fn metric_of(&self, service: Service, name: &str, labels: &[&str]) -> f64 {
-        let url = format!("http://127.0.0.1:{}/metrics", service.admin_port(self.base, 0));
+    /// Over both replicas of order, of which one leads the relay and knows the backlog.
+    pub async fn outbox_backlog(&self) -> f64 {
+        let mut backlog = 0.0;
+        for replica in 0..2 {
+            backlog += self.metric_at(Service::Order.admin_port(self.base, replica), "outbox_backlog", &[]).await;
+        }
+        backlog
+    }
+
+    async fn metric_at(&self, admin_port: u16, name: &str, labels: &[&str]) -> f64 {
+        let url = format!("http://127.0.0.1:{admin_port}/metrics");
         let text = reqwest::get(url).await.unwrap().text().await.unwrap();
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         let labelled = |line: &&str| labels.iter().all(|label| line.contains(label));
