@@ -9,7 +9,7 @@ use chassis::RequestContext;
 use chrono::Utc;
 use contracts::{
     AttemptId, Money,
-    payment::Channel,
+    payment::{AttemptState, Channel},
     provider::{ChargeState, LedgerCharge},
     trace::TraceContext,
 };
@@ -46,8 +46,7 @@ impl Payments {
             let known: HashSet<String> = charges::known(&mut tx, channel, &refs).await?;
             drop(tx);
             for charge in chunk.iter().filter(|charge| !known.contains(&charge.id)) {
-                self.account_for(channel, charge).await?;
-                found += 1;
+                found += usize::from(self.account_for(channel, charge).await?);
             }
         }
         if found > 0 {
@@ -57,7 +56,8 @@ impl Payments {
         Ok(Some(found))
     }
 
-    async fn account_for(&self, channel: Channel, charge: &LedgerCharge) -> Result<(), StorageError> {
+    /// False: its own call is still under way, and tells of it or leaves it to the sweeper.
+    async fn account_for(&self, channel: Channel, charge: &LedgerCharge) -> Result<bool, StorageError> {
         let amount = Money::new(charge.amount_minor, charge.currency);
         let source = Source { amount: Some(amount), ..Source::of(FoundBy::Ledger, None) };
         let mut tx = self.database.begin(Deadline::after(BUDGET)).await?;
@@ -67,6 +67,7 @@ impl Payments {
         };
         let now = Utc::now();
         match attempt {
+            Some(attempt) if attempt.state == AttemptState::Dispatched => return Ok(false),
             Some(attempt) => {
                 let event = Event::Approved { channel, provider_ref: charge.id.clone() };
                 evidence::take(&mut tx, attempt, &event, &source, now).await?;
@@ -85,6 +86,6 @@ impl Payments {
             "a charge was found in the ledger that nothing else had told of"
         );
         metrics::counter!("payment_ledger_findings_total").increment(1);
-        Ok(())
+        Ok(true)
     }
 }

@@ -209,6 +209,18 @@ async fn trace_16_what_a_crash_left_is_taken_up() {
 }
 
 #[tokio::test]
+async fn the_ledger_leaves_a_charge_to_its_call_while_that_is_under_way() {
+    let bank = Bank::open().await;
+    let (id, charge) = (AttemptId::generate(), of("tok_approve"));
+    assert!(crash::dies_at("payment.charge.answer_read", bank.put(id, &charge)).await.is_err());
+    assert_eq!(bank.payments.compare_ledger(Channel::Primary).await.unwrap(), Some(0));
+    assert_eq!(bank.state(id).await, "dispatched");
+    bank.payments.sweep().await.unwrap();
+    assert_eq!(bank.payments.compare_ledger(Channel::Primary).await.unwrap(), Some(1));
+    assert_eq!(bank.state(id).await, "approved");
+}
+
+#[tokio::test]
 async fn trace_17_order_hears_of_every_settlement_however_often_it_asks() {
     let bank = Bank::open().await;
     let (id, charge) = (AttemptId::generate(), of("tok_approve"));
