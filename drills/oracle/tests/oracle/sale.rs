@@ -172,9 +172,9 @@ impl Scene {
             .run(format!(
                 "insert into orders (id, user_id, status, status_reason, currency, subtotal_minor, discount_minor,
                                      total_minor, coupon_code, coupon_state, payment_method, attempt_id, payment_state,
-                                     created_at, updated_at)
+                                     created_at, updated_at, pending_since)
                  values ('{id}', '{user}', '{status}', {reason}, 'USD', 1000, {discount}, 1000 - {discount}, {code},
-                         '{coupon}', 'tok_approve', {attempt}, '{payment}', now(), now());
+                         '{coupon}', 'tok_approve', {attempt}, '{payment}', now(), now(), now());
                  insert into order_items values ('{id}', 0, '{sku}', 2, 'Thing', {PRICE});
                  insert into idempotency_keys (user_id, method, path, key, fingerprint, resource_id, lease_until, outcome)
                  values ('{user}', 'POST', '/v1/orders', 'key of {id}', '', '{id}', now(), 201);
