@@ -22,12 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(55);
 const TEA: &str = "TEA-EARLGREY-100";
 
 /// After how many crashes the oracle is asked: it waits until all is quiet, which takes longer than the crash.
-fn crashes_between_audits() -> usize {
-    if std::env::var_os("DEV_TEST_FULL").is_some() { 1 } else { 6 }
+const CRASHES_BETWEEN_AUDITS: usize = 6;
+
+/// Several minutes: more than `./dev test` has. It walks through the same points in each service's own step tests, with
+/// tasks that die in place of processes.
+fn is_left_out() -> bool {
+    let left_out = std::env::var_os("DEV_TEST_FULL").is_none();
+    if left_out {
+        println!("skipped: DEV_TEST_FULL is not set");
+    }
+    left_out
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_point_of_payment_loses_nothing() {
+    if is_left_out() {
+        return;
+    }
     let steps: Vec<_> = payment::workflow::CRASH_POINTS.iter().map(|point| vec![("payment:0", *point)]).collect();
     walk(Service::Payment, &steps).await;
 }
@@ -37,6 +48,9 @@ async fn a_crash_at_any_point_of_payment_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_point_of_order_loses_nothing() {
     const REPLICAS: [&str; 2] = ["order:0", "order:1"];
+    if is_left_out() {
+        return;
+    }
     let (either, own): (Vec<&str>, Vec<&str>) =
         order::workflow::CRASH_POINTS.iter().partition(|point| point.contains("taken_over"));
     let own = own.chunks(2).map(|points| REPLICAS.into_iter().zip(points.iter().copied()).collect());
@@ -58,7 +72,7 @@ async fn walk(service: Service, steps: &[Step]) {
             system.restart(process, &[]);
         }
         eprintln!("{step:?}: died and restarted within {:.1} s", began.elapsed().as_secs_f64());
-        if (number + 1) % crashes_between_audits() == 0 || number + 1 == steps.len() {
+        if (number + 1) % CRASHES_BETWEEN_AUDITS == 0 || number + 1 == steps.len() {
             audit::clean(&system).await;
         }
     }
