@@ -18,6 +18,7 @@ use resilience::breaker::Forced;
 use rules::Rules;
 use sqlx::PgPool;
 use testkit::{Stub, TestDatabase, stub::refusing_url};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{audit, siblings::Siblings};
@@ -34,6 +35,8 @@ pub struct Bench {
 
 /// Rounds within which everything has come to its end; each stands for some seconds of a real system.
 const ROUNDS: usize = 30;
+/// Then it is waited for: what a task held in the database when it died is let go of a little later.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the client sends its request again.
 const RETRIES: usize = 2;
 /// From here on, a payment that is still open is asked about.
@@ -141,7 +144,8 @@ impl Bench {
 
     /// Everything that happens by itself, until nothing more does. The client sends its request again as well.
     pub async fn settle(&self, ticket: &Ticket) {
-        for round in 0..ROUNDS {
+        let give_up = Instant::now() + PATIENCE;
+        for round in 0.. {
             self.deliver().await;
             if round >= OVERDUE {
                 self.hear(self.siblings.reconcile()).await;
@@ -162,8 +166,11 @@ impl Bench {
             for ended in walks::claim_ended(self.pool(), Duration::ZERO, Duration::ZERO, batch).await.unwrap() {
                 drop(self.workflow.walk(ended).await);
             }
-            if self.is_quiet().await {
+            if self.is_quiet().await || Instant::now() >= give_up {
                 return;
+            }
+            if round >= ROUNDS {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
     }
