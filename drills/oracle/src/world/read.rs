@@ -13,6 +13,11 @@ use crate::Stores;
 
 pub(crate) async fn databases(stores: &Stores) -> anyhow::Result<World> {
     let mut world = World::default();
+    // Effects come into being while this reads. An inbox is read before what its events did, so that no event counts as
+    // applied whose effect was not there yet; an outbox after what its events tell of, so that none is overlooked.
+    for pool in [&stores.order, &stores.payment, &stores.coupon, &stores.inventory, &stores.recommendation] {
+        world.inbox.extend(inbox(pool).await.context("an inbox cannot be read")?);
+    }
     order(&stores.order, &mut world).await.context("the order database cannot be read")?;
     payment(&stores.payment, &mut world).await.context("the payment database cannot be read")?;
     inventory(&stores.inventory, &mut world).await.context("the inventory database cannot be read")?;
@@ -20,9 +25,6 @@ pub(crate) async fn databases(stores: &Stores) -> anyhow::Result<World> {
     recommendation(&stores.recommendation, &mut world).await.context("the recommendation database cannot be read")?;
     for pool in [&stores.order, &stores.payment, &stores.coupon] {
         world.outbox.extend(outbox(pool).await.context("an outbox cannot be read")?);
-    }
-    for pool in [&stores.order, &stores.payment, &stores.coupon, &stores.inventory, &stores.recommendation] {
-        world.inbox.extend(inbox(pool).await.context("an inbox cannot be read")?);
     }
     Ok(world)
 }
