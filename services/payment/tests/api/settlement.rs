@@ -17,6 +17,7 @@ use payment::{
 };
 use rules::PaymentLevel;
 use serde_json::json;
+use testkit::eventually;
 
 use crate::{
     bank::{BACKUP, BOTH, Bank, NEITHER, Reach, context, hasty, of, refund_of},
@@ -356,6 +357,32 @@ async fn deferred_charges_wait_while_the_provider_is_away_and_leave_few_at_a_tim
     for id in ids {
         assert_eq!(bank.state(id).await, "approved");
     }
+}
+
+#[tokio::test]
+async fn deferred_charges_alone_find_out_that_the_provider_is_back() {
+    let mut rules = hasty();
+    for channel in [&mut rules.downstream.provider, &mut rules.downstream.provider_backup] {
+        channel.breaker.consecutive_failures = 1;
+        channel.breaker.open = Duration::from_millis(1);
+        channel.breaker.open_factor = 1.0;
+    }
+    let bank = Bank::open_with(rules, NEITHER).await;
+    let (id, charge) = (AttemptId::generate(), of("tok_approve"));
+    assert!(matches!(bank.put(id, &charge).await, Err(PaymentError::NotDispatched { .. })));
+    bank.hears(&deferred(id, &charge)).await.unwrap();
+    // Both breakers are open by now, and nobody else calls.
+    let dispatches = async || {
+        let sql = "select dispatch_no from attempts where id = $1";
+        let number: i32 = sqlx::query_scalar(sql).bind(id.as_uuid()).fetch_one(bank.database.pool()).await.unwrap();
+        number
+    };
+    let before = dispatches().await;
+    eventually("it is tried again", async || {
+        bank.payments.drain().await.unwrap();
+        (dispatches().await > before).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -191,6 +191,10 @@ impl Guards {
         &self.meters
     }
 
+    pub fn is_cut_off(&self) -> bool {
+        self.breaker.peek().is_err()
+    }
+
     pub fn snapshot(&self) -> DownstreamSnapshot {
         DownstreamSnapshot {
             breaker: self.breaker.snapshot(),

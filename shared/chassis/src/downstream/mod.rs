@@ -134,6 +134,13 @@ impl Downstream {
         self.0.name
     }
 
+    /// Whether the breaker would refuse a call at this moment. One whose time in the open is over does not: it waits for a
+    /// call to probe with, so that whoever holds back until it is closed holds back for ever.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.0.guards.is_cut_off()
+    }
+
     /// What the guards hold and have learnt, for people.
     #[must_use]
     pub fn snapshot(&self) -> DownstreamSnapshot {

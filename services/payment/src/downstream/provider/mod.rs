@@ -20,7 +20,6 @@ use contracts::{
     provider::{ChargeReply, ChargeRequest, ChargeState, idempotency_key},
 };
 use reqwest::Method;
-use resilience::breaker::State;
 use serde::Deserialize;
 
 /// One channel to the provider. What asks after charges has guards of its own, or it would be cut off with them just
@@ -78,7 +77,7 @@ impl Provider {
     /// No charge would get out now.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        matches!(self.charges.snapshot().breaker.state, State::Open | State::ForcedOpen)
+        self.charges.is_cut_off()
     }
 
     /// Charges once. To be called when the intent is durable, and at most once a dispatch.
