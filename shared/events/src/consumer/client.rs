@@ -32,6 +32,9 @@ pub(super) fn create(
         // The embedded broker rebalances in the session timeout less a second, and never below these.
         .set("session.timeout.ms", "6000")
         .set("heartbeat.interval.ms", "500")
+        // As long as librdkafka waits for the answer to a request to join: one that is lost, because the broker stood still
+        // at that moment, would keep a new member idle for five minutes by default. We poll all the time.
+        .set("max.poll.interval.ms", "20000")
         // A topic that is created after us is found within this.
         .set("topic.metadata.refresh.interval.ms", "5000")
         // Read ahead by a megabyte at most, not by 64; and having done so, read on soon and not in a second.

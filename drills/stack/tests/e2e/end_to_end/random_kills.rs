@@ -70,7 +70,7 @@ async fn order_through_kills(system: &System) -> usize {
         let url = format!("http://127.0.0.1:{}", system.base + replica);
         Http::new(&url.parse().unwrap(), timeout).unwrap()
     }));
-    let skus = replicas[0].skus(minted.get(0), 10_000).await.unwrap();
+    let skus = replicas[0].skus(minted.get(0), 2_000).await.unwrap();
     let run = uuid::Uuid::now_v7().simple().to_string();
     let mut shop = Shop::new(minted, skus, "tok_approve", &run).unwrap();
 

@@ -69,7 +69,7 @@ async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reade
     };
     let minted = Users::mint(users, plan.seed, dev_secrets::AUTH_JWT_SECRET, Duration::from_secs(600)).unwrap();
     let http = Http::new(&system.url().parse().unwrap(), Limits::default().timeout).unwrap();
-    let skus = http.skus(minted.get(0), 10_000).await.unwrap();
+    let skus = http.skus(minted.get(0), 2_000).await.unwrap();
     let mut shop = Shop::new(minted, skus, "tok_approve", &uuid::Uuid::now_v7().simple().to_string()).unwrap();
 
     let (stop, mut answers) = (CancellationToken::new(), Vec::new());
