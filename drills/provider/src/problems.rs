@@ -22,15 +22,7 @@ impl Refusal {
 
     /// A failure that was asked for, with a status that the problem types need not know.
     pub fn simulated(status: u16) -> Self {
-        let kind = match status {
-            404 => ProblemType::NotFound,
-            429 => ProblemType::RateLimited,
-            503 => ProblemType::Overloaded,
-            504 => ProblemType::DeadlineExceeded,
-            400..500 => ProblemType::InvalidRequest,
-            _ => ProblemType::Internal,
-        };
-        let problem = Problem::new(kind, "the simulator was told to fail");
+        let problem = Problem::new(ProblemType::of_status(status), "the simulator was told to fail");
         Problem { status, ..problem }.with_mechanism("simulated").into()
     }
 }

@@ -79,17 +79,9 @@ pub fn only(allowed: &'static str) -> actix_web::Route {
 /// What the framework says with a bare status, said as a problem.
 #[must_use]
 pub fn of_bare_status(status: StatusCode) -> Problem {
-    let kind = match status.as_u16() {
-        401 => ProblemType::Unauthenticated,
-        403 => ProblemType::Forbidden,
-        404 => ProblemType::NotFound,
-        405 => ProblemType::MethodNotAllowed,
-        413 => ProblemType::PayloadTooLarge,
-        415 => ProblemType::UnsupportedMediaType,
-        400..=499 => ProblemType::InvalidRequest,
-        503 => ProblemType::Overloaded,
-        504 => ProblemType::DeadlineExceeded,
-        _ => return internal(),
-    };
+    let kind = ProblemType::of_status(status.as_u16());
+    if kind == ProblemType::Internal {
+        return internal();
+    }
     Problem::new(kind, status.canonical_reason().unwrap_or("the request was refused"))
 }

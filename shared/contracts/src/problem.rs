@@ -85,6 +85,24 @@ impl ProblemType {
         matches!(self, Self::IdempotencyInFlight | Self::RateLimited | Self::DeadlineExceeded) || self.status() == 503
     }
 
+    /// What a bare status means, where nothing else is known.
+    #[must_use]
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            401 => Self::Unauthenticated,
+            403 => Self::Forbidden,
+            404 => Self::NotFound,
+            405 => Self::MethodNotAllowed,
+            413 => Self::PayloadTooLarge,
+            415 => Self::UnsupportedMediaType,
+            429 => Self::RateLimited,
+            400..=499 => Self::InvalidRequest,
+            503 => Self::Overloaded,
+            504 => Self::DeadlineExceeded,
+            _ => Self::Internal,
+        }
+    }
+
     /// What refuses so, for a problem that does not say it more exactly: whoever is told to come back is told by what.
     #[must_use]
     pub const fn mechanism(self) -> Option<&'static str> {

@@ -156,15 +156,7 @@ fn whole(body: Bytes) -> Body {
 
 /// What a service in trouble would say.
 fn answer(status: u16) -> Response<Body> {
-    let kind = match status {
-        404 => ProblemType::NotFound,
-        429 => ProblemType::RateLimited,
-        503 => ProblemType::Overloaded,
-        504 => ProblemType::DeadlineExceeded,
-        400..500 => ProblemType::InvalidRequest,
-        _ => ProblemType::Internal,
-    };
-    let problem = Problem::new(kind, "a drill answers instead of the upstream");
+    let problem = Problem::new(ProblemType::of_status(status), "a drill answers instead of the upstream");
     let problem = Problem { status, ..problem }.with_mechanism("simulated");
     let body = if (200..300).contains(&status) { Vec::new() } else { serde_json::to_vec(&problem).unwrap_or_default() };
     let mut response = Response::new(whole(body.into()));

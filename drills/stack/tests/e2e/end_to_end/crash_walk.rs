@@ -29,7 +29,7 @@ const CRASHES_BETWEEN_AUDITS: usize = 6;
 fn is_left_out() -> bool {
     let left_out = std::env::var_os("DEV_TEST_FULL").is_none();
     if left_out {
-        println!("skipped: DEV_TEST_FULL is not set");
+        eprintln!("skipped: DEV_TEST_FULL is not set");
     }
     left_out
 }
