@@ -15,18 +15,26 @@ pub(crate) async fn databases(stores: &Stores) -> anyhow::Result<World> {
     let mut world = World::default();
     // Effects come into being while this reads. An inbox is read before what its events did, so that no event counts as
     // applied whose effect was not there yet; an outbox after what its events tell of, so that none is overlooked.
-    for pool in [&stores.order, &stores.payment, &stores.coupon, &stores.inventory, &stores.recommendation] {
-        world.inbox.extend(inbox(pool).await.context("an inbox cannot be read")?);
+    let Stores { order: orders, payment: payments, coupon: coupons, inventory: stock, recommendation: pairs, .. } =
+        stores;
+    for (name, db) in
+        [("order", orders), ("payment", payments), ("coupon", coupons), ("inventory", stock), ("recommendation", pairs)]
+    {
+        world.inbox.extend(inbox(db).await.with_context(|| cannot_read(name))?);
     }
-    order(&stores.order, &mut world).await.context("the order database cannot be read")?;
-    payment(&stores.payment, &mut world).await.context("the payment database cannot be read")?;
-    inventory(&stores.inventory, &mut world).await.context("the inventory database cannot be read")?;
-    coupon(&stores.coupon, &mut world).await.context("the coupon database cannot be read")?;
-    recommendation(&stores.recommendation, &mut world).await.context("the recommendation database cannot be read")?;
-    for pool in [&stores.order, &stores.payment, &stores.coupon] {
-        world.outbox.extend(outbox(pool).await.context("an outbox cannot be read")?);
+    order(orders, &mut world).await.with_context(|| cannot_read("order"))?;
+    payment(payments, &mut world).await.with_context(|| cannot_read("payment"))?;
+    inventory(stock, &mut world).await.with_context(|| cannot_read("inventory"))?;
+    coupon(coupons, &mut world).await.with_context(|| cannot_read("coupon"))?;
+    recommendation(pairs, &mut world).await.with_context(|| cannot_read("recommendation"))?;
+    for (name, db) in [("order", orders), ("payment", payments), ("coupon", coupons)] {
+        world.outbox.extend(outbox(db).await.with_context(|| cannot_read(name))?);
     }
     Ok(world)
+}
+
+fn cannot_read(database: &str) -> String {
+    format!("the {database} database cannot be read")
 }
 
 #[derive(FromRow)]
