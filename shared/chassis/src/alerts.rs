@@ -1,7 +1,7 @@
-//! Tells `ALERT_WEBHOOK_URL` of every change of a breaker's state, recovery included.
+//! Tells `ALERT_WEBHOOK_URL` of every change of a breaker's state, recovery included, and of what waits for a person.
 //!
-//! A breaker changes its state in the middle of a request, so whoever tells of it leaves a note in a bounded queue and
-//! goes on. A job posts the notes one after the other, each a few times, and gives up: an alert that comes after
+//! A breaker changes its state in the middle of a request, so whoever tells of something leaves a note in a bounded queue
+//! and goes on. A job posts the notes one after the other, each a few times, and gives up: an alert that comes after
 //! minutes of tries says what nobody wants to know any more. Every note that is not posted is counted.
 
 use std::{sync::OnceLock, time::Duration};
@@ -9,7 +9,7 @@ use std::{sync::OnceLock, time::Duration};
 use reqwest::{Client, header};
 use resilience::breaker::Transition;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +27,19 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(crate) struct Alerts(OnceLock<Sender<Note>>);
 
-/// One change of state, as it is posted.
+/// One piece of news, as it is posted.
 #[derive(Debug, Clone, Serialize)]
 struct Note {
+    /// What kind it is of.
+    alert: &'static str,
+    #[serde(flatten)]
+    facts: Map<String, Value>,
+    at: String,
+}
+
+/// The facts of a breaker's change.
+#[derive(Serialize)]
+struct Change {
     downstream: &'static str,
     from: &'static str,
     to: &'static str,
@@ -40,7 +50,6 @@ struct Note {
     calls: u32,
     /// Counts the changes of this breaker, so that two that arrive in the other order can be told apart.
     number: u64,
-    at: String,
 }
 
 /// A note, and who says it.
@@ -54,10 +63,9 @@ struct Alert<'a> {
 }
 
 impl Alerts {
-    /// Never waits.
-    pub fn tell(&self, downstream: &'static str, transition: &Transition) {
-        let Some(queue) = self.0.get() else { return };
-        let note = Note {
+    /// Of a breaker. Never waits.
+    pub fn changed(&self, downstream: &'static str, transition: &Transition) {
+        let change = Change {
             downstream,
             from: transition.from.as_str(),
             to: transition.to.as_str(),
@@ -66,9 +74,18 @@ impl Alerts {
             slow_ratio: transition.slow_ratio,
             calls: transition.calls,
             number: transition.number,
-            at: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
         };
-        if queue.try_send(note).is_err() {
+        self.tell("breaker", &change);
+    }
+
+    /// Never waits. `facts` are an object.
+    pub fn tell(&self, alert: &'static str, facts: &impl Serialize) {
+        let Some(queue) = self.0.get() else { return };
+        let Ok(Value::Object(facts)) = serde_json::to_value(facts) else {
+            return dropped("no_object");
+        };
+        let at = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        if queue.try_send(Note { alert, facts, at }).is_err() {
             dropped("queue_full");
         }
     }
@@ -126,7 +143,7 @@ async fn post(client: &Client, url: &str, alert: &Alert<'_>) {
     }
     dropped("not_taken");
     // The address may hold a secret; it is not repeated.
-    tracing::warn!(downstream = alert.note.downstream, to = alert.note.to, "an alert was not taken by its webhook");
+    tracing::warn!(alert = alert.note.alert, facts = ?alert.note.facts, "an alert was not taken by its webhook");
 }
 
 fn dropped(reason: &'static str) {

@@ -57,7 +57,8 @@ pub struct Wiring {
     pub rules: LoadedRules,
     /// Where quotas of the whole cluster are counted; `None`: each instance takes its part of them.
     pub redis: Option<RedisWiring>,
-    /// `ALERT_WEBHOOK_URL`: is told of every change of a breaker's state; unset, nobody is.
+    /// `ALERT_WEBHOOK_URL`: is told of every change of a breaker's state, and of what waits for a person; unset, nobody
+    /// is.
     pub alert_webhook: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 //! What the guards of one process know together: how calls went, in and out, and what follows from it by composite
-//! rules; and who is told when a breaker changes its state.
+//! rules; and who is told when a breaker changes its state, or a person has to decide.
 //!
 //! A call in is one of a consumer to an API of ours, whose provider is this service. A call out is one to a downstream
 //! in the course of such a request: the same consumer and API, another provider. So one rule can say "when coupons
@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use resilience::composite::{Action, Call, Composite, Eased, Observation, Rejection, RuleSnapshot};
 use rules::Rules;
+use serde::Serialize;
 
 use crate::{RequestContext, alerts::Alerts};
 
@@ -35,6 +36,12 @@ impl Signals {
 
     pub(crate) fn alerts(&self) -> &Alerts {
         &self.0.alerts
+    }
+
+    /// Posts news of kind `alert` to `ALERT_WEBHOOK_URL`, where that is set; never waits. `facts` are an object, and hold
+    /// nothing secret.
+    pub fn alert(&self, alert: &'static str, facts: &impl Serialize) {
+        self.0.alerts.tell(alert, facts);
     }
 
     /// Whether a rule refuses this call.

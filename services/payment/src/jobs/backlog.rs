@@ -1,11 +1,14 @@
-//! How many payments and refunds are open, how old the oldest is, and which of them wait for a person.
+//! How many payments and refunds are open, how old the oldest is, and which of them wait for a person, who is told.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use chassis::signals::Signals;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -21,16 +24,24 @@ const SHOWN: i64 = 100;
 pub struct Backlog(Arc<Mutex<(open::Backlog, Vec<Uuid>)>>);
 
 impl Backlog {
-    /// Measures until `stop`.
-    pub async fn keep_measured(self, payments: &Payments, stop: CancellationToken) {
+    /// Measures until `stop`, and tells `signals` once of whatever waits for a person; again after a restart, since a
+    /// second word is better than none.
+    pub async fn keep_measured(self, payments: &Payments, signals: Signals, stop: CancellationToken) {
         let pool = payments.database().pool();
+        let mut told = BTreeSet::new();
         loop {
-            match open::backlog(pool).await {
-                Ok(now) => {
+            match look(pool).await {
+                Ok((now, waiting)) => {
                     gauge(&now);
-                    let reviews =
-                        if now.reviews > 0 { open::reviews(pool, SHOWN).await.unwrap_or_default() } else { Vec::new() };
-                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (now, reviews);
+                    let first = |told: &BTreeSet<Uuid>, id: &Uuid| !told.contains(id);
+                    for attempt in waiting.attempts.iter().filter(|id| first(&told, id)) {
+                        signals.alert("payment_review", &json!({ "attempt_id": attempt }));
+                    }
+                    for refund in waiting.refunds.iter().filter(|id| first(&told, id)) {
+                        signals.alert("refund_review", &json!({ "refund_id": refund }));
+                    }
+                    told = waiting.attempts.iter().chain(&waiting.refunds).copied().collect();
+                    *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (now, waiting.attempts);
                 }
                 Err(error) => tracing::warn!(%error, "open payments cannot be counted"),
             }
@@ -55,6 +66,25 @@ impl Backlog {
             "reviews": {"count": now.reviews, "oldest": reviews},
         })
     }
+}
+
+/// What waits for a person, oldest first.
+#[derive(Default)]
+struct Waiting {
+    attempts: Vec<Uuid>,
+    refunds: Vec<Uuid>,
+}
+
+async fn look(pool: &PgPool) -> sqlx::Result<(open::Backlog, Waiting)> {
+    let now = open::backlog(pool).await?;
+    let mut waiting = Waiting::default();
+    if now.reviews > 0 {
+        waiting.attempts = open::reviews(pool, SHOWN).await?;
+    }
+    if now.refund_reviews > 0 {
+        waiting.refunds = open::refund_reviews(pool, SHOWN).await?;
+    }
+    Ok((now, waiting))
 }
 
 fn gauge(now: &open::Backlog) {

@@ -44,7 +44,9 @@ pub fn start(payments: &Payments, lifecycle: &Lifecycle, dev: bool) -> Backlog {
     lifecycle.spawn_background("ledger", |stop| ledger::keep_compared(own, dev, stop));
     let backlog = Backlog::default();
     let (own, measured) = (payments.clone(), backlog.clone());
-    lifecycle.spawn_background("payment backlog", |stop| async move { measured.keep_measured(&own, stop).await });
+    let signals = lifecycle.signals().clone();
+    lifecycle
+        .spawn_background("payment backlog", |stop| async move { measured.keep_measured(&own, signals, stop).await });
     backlog
 }
 

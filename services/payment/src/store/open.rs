@@ -121,3 +121,11 @@ pub async fn reviews(pool: &PgPool, limit: i64) -> sqlx::Result<Vec<Uuid>> {
         .fetch_all(pool)
         .await
 }
+
+/// The oldest refunds that wait for a person.
+pub async fn refund_reviews(pool: &PgPool, limit: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar("select id from refunds where state = 'review' order by updated_at limit $1")
+        .bind(limit)
+        .fetch_all(pool)
+        .await
+}

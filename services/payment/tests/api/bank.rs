@@ -34,7 +34,7 @@ pub struct Bank {
     pub primary: RunningProvider,
     pub backup: RunningProvider,
     client: reqwest::Client,
-    _database: TestDatabase,
+    test_database: TestDatabase,
 }
 
 /// Which simulators a bank's payments can reach. Its ledgers can be read in any case.
@@ -92,12 +92,16 @@ impl Bank {
         let rules = RulesHandle::new(rules, Origin::Default);
         let payments = payments(&database, &rules, reach, &primary, &backup);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { payments, rules, database, primary, backup, client, _database: test_database }
+        Self { payments, rules, database, primary, backup, client, test_database }
     }
 
     /// Another process over the same database, which can reach what `reach` says.
     pub fn restarted(&self, reach: Reach) -> Payments {
         payments(&self.database, &self.rules, reach, &self.primary, &self.backup)
+    }
+
+    pub fn database_url(&self) -> String {
+        self.test_database.url()
     }
 
     pub async fn put(&self, id: AttemptId, charge: &Charge) -> Result<Reported, PaymentError> {

@@ -10,6 +10,7 @@ mod evidence;
 mod fence;
 mod outage;
 mod refusals;
+mod review;
 mod scene;
 mod settle;
 mod settlement;

@@ -98,14 +98,18 @@ pub async fn serve_both(
     database: &TestDatabase,
     through: impl FnOnce(String) -> String,
 ) -> TestApp {
-    let config = Config {
-        database_url: through(database.url()),
+    let config = config(through(database.url()), kafka, primary_url, backup_url);
+    TestApp::start(Service::Payment, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await
+}
+
+pub fn config(database_url: String, kafka: KafkaConfig, primary_url: &str, backup_url: &str) -> Config {
+    Config {
+        database_url,
         kafka,
         provider_primary_url: primary_url.to_owned(),
         provider_backup_url: backup_url.to_owned(),
         webhook_secrets: Secrets::new(vec![WEBHOOK_SECRET.to_owned()]),
-    };
-    TestApp::start(Service::Payment, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle)).await
+    }
 }
 
 impl Scene {

@@ -66,7 +66,7 @@ impl Guards {
         let told = meters.clone();
         let listen = move |transition: &Transition| {
             told.changed(transition);
-            signals.alerts().tell(name, transition);
+            signals.alerts().changed(name, transition);
         };
         let guards = Self {
             name,

@@ -56,6 +56,7 @@ async fn the_way_into_trouble_and_out_of_it_is_told_step_by_step() {
     eventually("the opening is posted", || async { (!posted(&webhook).is_empty()).then_some(()) }).await;
     let opened = &posted(&webhook)[0];
     for (field, expected) in [
+        ("alert", json!("breaker")),
         ("downstream", json!("recommendation")),
         ("from", json!("closed")),
         ("to", json!("open")),
