@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{
     audit,
     shop::{fresh_key, order_of},
-    system::{System, WITHOUT_BREAKERS, count, turn},
+    system::{System, WITHOUT_BREAKERS, count, is_full, turn},
 };
 
 /// Longer than two joins of a consumer group and a lease that has to expire; shorter than customers are patient.
@@ -27,20 +27,23 @@ const CRASHES_BETWEEN_AUDITS: usize = 6;
 /// Several minutes: more than `./dev test` has. It walks through the same points in each service's own step tests, with
 /// tasks that die in place of processes.
 fn is_left_out() -> bool {
-    let left_out = std::env::var_os("DEV_TEST_FULL").is_none();
-    if left_out {
+    if !is_full() {
         eprintln!("skipped: DEV_TEST_FULL is not set");
     }
-    left_out
+    !is_full()
 }
 
+/// Order calls the first replica alone, and what the consumers and jobs do is done by either: whichever comes to the
+/// point first dies of it, and the other goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_point_of_payment_loses_nothing() {
+    const REPLICAS: [&str; 2] = ["payment:0", "payment:1"];
     if is_left_out() {
         return;
     }
-    let steps: Vec<_> = payment::workflow::CRASH_POINTS.iter().map(|point| vec![("payment:0", *point)]).collect();
-    walk(Service::Payment, &steps).await;
+    let points = payment::workflow::CRASH_POINTS.iter();
+    let steps = points.map(|point| Step { armed: REPLICAS.map(|replica| (replica, *point)).into(), dies: Dies::One });
+    walk(Service::Payment, &steps.collect::<Vec<_>>()).await;
 }
 
 /// Two at a time, one in each replica: each has to go on with what the other one left. An order that a dead run left
@@ -55,11 +58,32 @@ async fn a_crash_at_any_point_of_order_loses_nothing() {
         order::workflow::CRASH_POINTS.iter().partition(|point| point.contains("taken_over"));
     let own = own.chunks(2).map(|points| REPLICAS.into_iter().zip(points.iter().copied()).collect());
     let either = either.into_iter().map(|point| REPLICAS.map(|replica| (replica, point)).to_vec());
-    walk(Service::Order, &own.chain(either).collect::<Vec<Step>>()).await;
+    let steps = own.chain(either).map(|armed| Step { armed, dies: Dies::Each });
+    walk(Service::Order, &steps.collect::<Vec<_>>()).await;
 }
 
 /// Which process is to die where, at the same time.
-type Step = Vec<(&'static str, &'static str)>;
+struct Step {
+    armed: Vec<(&'static str, &'static str)>,
+    dies: Dies,
+}
+
+/// What has to have died for the step to be over.
+#[derive(Clone, Copy)]
+enum Dies {
+    One,
+    Each,
+}
+
+impl Step {
+    fn is_over(&self, system: &System) -> bool {
+        let mut dead = self.armed.iter().map(|(process, point)| died(system, process, point));
+        match self.dies {
+            Dies::One => dead.any(|dead| dead),
+            Dies::Each => dead.all(|dead| dead),
+        }
+    }
+}
 
 async fn walk(service: Service, steps: &[Step]) {
     let system = turn().await;
@@ -68,10 +92,10 @@ async fn walk(service: Service, steps: &[Step]) {
     for (number, step) in steps.iter().enumerate() {
         let began = Instant::now();
         die_at(&system, service, step).await;
-        for (process, _) in step {
+        for (process, _) in &step.armed {
             system.restart(process, &[]);
         }
-        eprintln!("{step:?}: died and restarted within {:.1} s", began.elapsed().as_secs_f64());
+        eprintln!("{:?}: died and restarted within {:.1} s", step.armed, began.elapsed().as_secs_f64());
         if (number + 1) % CRASHES_BETWEEN_AUDITS == 0 || number + 1 == steps.len() {
             audit::clean(&system).await;
         }
@@ -93,15 +117,15 @@ async fn die_at(system: &System, service: Service, step: &Step) {
             under_way(system).await;
             tokio::task::block_in_place(|| system.restart(service.as_str(), &["--kill"]));
         }
-        for (process, point) in step {
+        for (process, point) in &step.armed {
             // It may die before it is ready.
             let armed = format!("CRASH_AT={point}");
             tokio::task::block_in_place(|| system.try_restart(process, &["--env", &armed]));
         }
         weather.begin(system).await;
         let give_up = Instant::now() + PATIENCE;
-        while !step.iter().all(|(process, point)| died(system, process, point)) {
-            assert!(Instant::now() < give_up, "{step:?}: not reached");
+        while !step.is_over(system) {
+            assert!(Instant::now() < give_up, "{:?}: not reached", step.armed);
             if weather.asks_for_refunds {
                 ask_for_a_refund_again(system).await;
             }
@@ -139,7 +163,7 @@ struct Weather {
 
 impl Weather {
     fn before(step: &Step) -> Self {
-        let any = |parts: &[&str]| step.iter().any(|(_, point)| parts.iter().any(|part| point.contains(part)));
+        let any = |parts: &[&str]| step.armed.iter().any(|(_, point)| parts.iter().any(|part| point.contains(part)));
         let deferred = any(&["defer"]);
         // Large orders are refused then, and what they held is let go of before the answer.
         let refused = any(&["stock_released"]);

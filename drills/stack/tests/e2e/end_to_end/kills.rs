@@ -10,7 +10,7 @@ use testkit::eventually;
 use super::{
     audit,
     shop::{Told, fresh_key, order_of},
-    system::{System, count, turn},
+    system::{System, count, is_full, turn},
 };
 
 const CLIENTS: usize = 20;
@@ -19,7 +19,7 @@ const BEFORE_AND_AFTER: usize = 60;
 
 /// How often each service is killed; more where time is no matter.
 fn rounds() -> usize {
-    if std::env::var_os("DEV_TEST_FULL").is_some() { 5 } else { 1 }
+    if is_full() { 5 } else { 1 }
 }
 
 #[tokio::test(flavor = "multi_thread")]

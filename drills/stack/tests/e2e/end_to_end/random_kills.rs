@@ -2,7 +2,6 @@
 //! one of them lost, charged twice or forgotten.
 
 use std::{
-    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -10,8 +9,7 @@ use std::{
     time::Duration,
 };
 
-use chassis::dev_secrets;
-use load::{Answer, Http, Limits, Plan, Process, Profile, Request, Shop, Users};
+use load::{Answer, Http, Limits, Process, Request};
 use rand::{SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 use tokio::time::{Instant, interval};
@@ -20,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     audit,
     shop::logged,
-    system::{System, WITHOUT_BREAKERS, turn},
+    system::{System, WITHOUT_BREAKERS, is_full, turn},
+    traffic,
 };
 
 const SEED: u64 = 20_261_130;
@@ -28,10 +27,10 @@ const SEED: u64 = 20_261_130;
 const RATE: f64 = 40.0;
 const KILL_EVERY: Duration = Duration::from_secs(2);
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
-const VICTIMS: [&str; 6] = ["order:0", "order:1", "payment", "inventory", "coupon", "recommendation"];
+const VICTIMS: [&str; 7] = ["order:0", "order:1", "payment:0", "payment:1", "inventory", "coupon", "recommendation"];
 
 fn orders() -> u32 {
-    if std::env::var_os("DEV_TEST_FULL").is_some() { 10_000 } else { 1_000 }
+    if is_full() { 10_000 } else { 1_000 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,23 +55,13 @@ async fn a_thousand_orders_survive_random_kills() {
 /// How many processes were killed meanwhile.
 async fn order_through_kills(system: &System) -> usize {
     let lasts = Duration::from_secs_f64(f64::from(orders()) / RATE);
-    let users = NonZeroU32::new(200).unwrap();
-    let plan = Plan {
-        profile: Profile::steady(RATE, lasts).unwrap(),
-        process: Process::Poisson,
-        mix: "place_order=1".parse().unwrap(),
-        users,
-        seed: SEED,
-    };
-    let minted = Users::mint(users, SEED, dev_secrets::AUTH_JWT_SECRET, lasts + Duration::from_secs(600)).unwrap();
+    let plan = traffic::steady(RATE, lasts, Process::Poisson, "place_order=1", SEED);
     let timeout = Limits::default().timeout;
     let replicas = Arc::new([0, 100].map(|replica| {
         let url = format!("http://127.0.0.1:{}", system.base + replica);
         Http::new(&url.parse().unwrap(), timeout).unwrap()
     }));
-    let skus = replicas[0].skus(minted.get(0), 2_000).await.unwrap();
-    let run = uuid::Uuid::now_v7().simple().to_string();
-    let mut shop = Shop::new(minted, skus, "tok_approve", &run).unwrap();
+    let mut shop = traffic::shop_of(&plan, &replicas[0]).await;
 
     let turn = Arc::new(AtomicUsize::new(0));
     let exchange = move |request: Arc<Request>| {

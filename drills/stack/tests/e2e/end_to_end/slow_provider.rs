@@ -1,18 +1,17 @@
 //! A provider that has become slow costs its own bulkhead, and nobody else anything.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
-use chassis::dev_secrets;
 use contracts::Service;
-use load::{Answer, Http, Limits, Mix, Outcome, Plan, Process, Profile, Shop, Users, mix::Kind};
+use load::{Answer, Outcome, Process, mix::Kind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     audit,
-    shop::logged,
     system::{System, turn},
+    traffic,
 };
 
 /// Windows and waits shortened to what a test can wait for. The provider's own breaker is kept out, which would
@@ -59,31 +58,10 @@ struct Look {
 async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reader() {
     let system = turn().await;
     system.rule(71, RULES).await;
-    let users = NonZeroU32::new(200).unwrap();
-    let plan = Plan {
-        profile: Profile::steady(RATE, Duration::from_secs(90)).unwrap(),
-        process: Process::Uniform,
-        mix: "place_order=1,read_order=1,product_page=1".parse::<Mix>().unwrap(),
-        users,
-        seed: 7,
-    };
-    let minted = Users::mint(users, plan.seed, dev_secrets::AUTH_JWT_SECRET, Duration::from_secs(600)).unwrap();
-    let http = Http::new(&system.url().parse().unwrap(), Limits::default().timeout).unwrap();
-    let skus = http.skus(minted.get(0), 2_000).await.unwrap();
-    let mut shop = Shop::new(minted, skus, "tok_approve", &uuid::Uuid::now_v7().simple().to_string()).unwrap();
-
-    let (stop, mut answers) = (CancellationToken::new(), Vec::new());
-    let exchange = move |request: std::sync::Arc<load::Request>| {
-        let http = http.clone();
-        async move { http.exchange(&request).await }
-    };
-    let log = system.shop.log();
-    let sink = |answer: &Answer| {
-        log.write(&logged(answer)).unwrap();
-        answers.push(answer.clone());
-    };
-    let generator = load::run(&plan, &mut shop, Limits::default(), exchange, sink, &stop);
-    let (_, (looks, slowed, released)) = tokio::join!(generator, async {
+    let mix = "place_order=1,read_order=1,product_page=1";
+    let plan = traffic::steady(RATE, Duration::from_secs(90), Process::Uniform, mix, 7);
+    let stop = CancellationToken::new();
+    let (answers, (looks, slowed, released)) = tokio::join!(traffic::send(&system, &plan, &stop), async {
         let seen = watch(&system).await;
         stop.cancel();
         seen

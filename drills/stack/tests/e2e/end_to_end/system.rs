@@ -6,7 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
-use contracts::{Service, UserId};
+use contracts::{Service, UserId, headers};
 use events::KafkaConfig;
 use oracle::{AnswerLog, Sources, sources::Databases};
 use serde_json::Value;
@@ -80,7 +80,8 @@ impl std::ops::Deref for Turn {
     }
 }
 
-/// Waits for this test's turn, and starts the system if it is the first: two replicas of order, one of the others.
+/// Waits for this test's turn, and starts the system if it is the first: two replicas of order and of payment, one of
+/// the others.
 pub async fn turn() -> Turn {
     let mut turn = TURN.lock().await;
     if turn.is_none() {
@@ -93,10 +94,11 @@ pub async fn turn() -> Turn {
         std::fs::create_dir_all(&folder).unwrap();
         let rules = folder.join("test-rules.toml");
         std::fs::write(&rules, HURRIED).unwrap();
-        let started = command(&["up", "--detach", "--replicas", "order=2", "--port-base", &format!("{base}")])
-            .env("RULES_FILE", &rules)
-            .output()
-            .unwrap();
+        let started =
+            command(&["up", "--detach", "--replicas", "order=2,payment=2", "--port-base", &format!("{base}")])
+                .env("RULES_FILE", &rules)
+                .output()
+                .unwrap();
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         // The tests' clients share one user: a program, and so a VIP.
         let (user, token) = user(&["--tier", "vip"]);
@@ -143,9 +145,10 @@ impl System {
         processes.iter().find(|p| p["name"] == name && p["replica"] == replica).unwrap().clone()
     }
 
-    /// SIGKILL, and it stays dead.
-    pub fn kill(&self, name: &str) {
-        self.signal(&self.process(name, 0)["pid"], "-KILL");
+    /// SIGKILL, and it stays dead: a process of which there is one, or `NAME:k`.
+    pub fn kill(&self, process: &str) {
+        let (name, replica) = process.split_once(':').unwrap_or((process, "0"));
+        self.signal(&self.process(name, replica.parse().unwrap())["pid"], "-KILL");
     }
 
     pub fn signal(&self, pid: &Value, signal: &str) {
@@ -212,6 +215,13 @@ impl System {
         reqwest::Client::new().put(url).json(behaviour).send().await.unwrap().error_for_status().unwrap();
     }
 
+    /// A charge that nobody here sends any more arrives at the primary channel.
+    pub async fn charge_at_the_provider(&self, attempt: &str, charge: &Value) {
+        let url = format!("http://127.0.0.1:{}/v1/charges", self.base + 6);
+        let request = reqwest::Client::new().post(url).header(headers::IDEMPOTENCY_KEY, attempt).json(charge);
+        request.send().await.unwrap().error_for_status().unwrap();
+    }
+
     /// Where the oracle looks.
     pub fn sources(&self) -> Sources {
         let stores = &self.status()["stores"];
@@ -227,6 +237,11 @@ impl System {
         let url = format!("http://127.0.0.1:{}/v1/ledger", self.base + 6);
         reqwest::get(url).await.unwrap().json().await.unwrap()
     }
+}
+
+/// Whether this run has time for what takes minutes: `./dev test --full`.
+pub fn is_full() -> bool {
+    std::env::var_os("DEV_TEST_FULL").is_some()
 }
 
 pub async fn count(db: &PgPool, sql: &'static str) -> i64 {

@@ -13,12 +13,12 @@ use super::{
 const TEA: &str = "TEA-EARLGREY-100";
 
 /// What the primary's ledger has of an order.
-async fn charges(system: &System, order: &str) -> usize {
+pub async fn charges(system: &System, order: &str) -> usize {
     system.ledger().await.charges.iter().filter(|charge| charge.reference == order).count()
 }
 
 /// Its status and its id.
-async fn placed(system: &System, method: &str) -> (u16, String) {
+pub async fn placed(system: &System, method: &str) -> (u16, String) {
     let told = system.shop.place(&fresh_key(), &order_of(TEA, 1, method)).await;
     assert!(told.status != 202 || told.body["status"] == "payment_pending", "{told:?}");
     (told.status, told.body["id"].as_str().unwrap().to_owned())
@@ -59,5 +59,36 @@ async fn a_lost_request_is_found_out_and_the_order_rejected_with_its_stock_back(
         (state == "released").then_some(())
     })
     .await;
+    audit::clean(&system).await;
+}
+
+// Trace 1: it was on its way for longer than anybody believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_that_reaches_the_provider_after_the_fence_is_found_and_paid_back() {
+    let system = turn().await;
+    system.provider_behaves(&json!({"webhook": "off"})).await;
+    let (status, order) = placed(&system, "tok_lost_request").await;
+    assert_eq!(status, 202);
+    let rejected = system.shop.once(&order, "rejected").await;
+    let total = rejected["total_minor"].as_i64().unwrap();
+    let charge = json!({
+        "amount_minor": total, "currency": rejected["currency"], "payment_method": "tok_approve", "reference": order,
+    });
+    let attempt = rejected["payment"]["attempt_id"].as_str().unwrap();
+    system.charge_at_the_provider(attempt, &charge).await;
+    eventually("the money is back", async || {
+        let ledger = system.ledger().await;
+        let charged = ledger.charges.iter().find(|charge| charge.reference == order)?;
+        let back = ledger.refunds.iter().filter(|refund| refund.charge_id == charged.id);
+        (back.map(|refund| refund.amount_minor).sum::<i64>() == total).then_some(())
+    })
+    .await;
+    let path = format!("/v1/orders/{order}");
+    eventually("the order says so", async || {
+        let now = system.shop.get(&path).await.body;
+        (now["status"] == "rejected" && now["payment"]["refunded_minor"] == total).then_some(())
+    })
+    .await;
+    system.provider_behaves(&json!({})).await;
     audit::clean(&system).await;
 }
