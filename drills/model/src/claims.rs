@@ -39,7 +39,7 @@ const ALWAYS: [Claim; 9] = [
         m.setting.coupons.is_none_or(|coupons| holders(w, |slot| slot.coupon) <= usize::from(coupons))
     }),
     ("no ordinary message is a dead letter", |_, w| !w.marks.dead_letter),
-    ("no retry meets its own hold", |m, w| m.can_lose_a_release() || !w.marks.met_own_hold),
+    ("no retry meets its own hold", |_, w| !w.marks.met_own_hold),
 ];
 
 /// In every state in which nothing is left to do.
@@ -154,12 +154,4 @@ fn holders(w: &World, of: fn(&Slot) -> Holding) -> usize {
 
 fn is_free(holding: Holding) -> bool {
     !matches!(holding, Holding::Held | Holding::Committed)
-}
-
-impl Model {
-    /// Where the release that goes before a 503 can fail, the retry may come before the message that makes sure.
-    const fn can_lose_a_release(&self) -> bool {
-        let budget = &self.setting.budget;
-        self.setting.timeouts || budget.losses > 0 || budget.crashes > 0 || self.setting.overlap
-    }
 }

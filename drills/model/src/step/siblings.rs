@@ -21,12 +21,17 @@ impl Model {
             }
             Holding::None => {
                 let key = w.slot(id).key;
-                w.marks.met_own_hold |= w.slots.iter().any(|other| {
+                let own = w.slots.iter().any(|other| {
                     other.key == key
                         && other.stock == Holding::Held
                         && other.order.is_some_and(|order| is_dead(order.status))
                 });
-                OrderEvent::OutOfStock
+                if own && !self.lacks(Safeguard::NotSoldOutByItself) {
+                    OrderEvent::StockUnknown
+                } else {
+                    w.marks.met_own_hold |= own;
+                    OrderEvent::OutOfStock
+                }
             }
             Holding::Held | Holding::Committed => OrderEvent::StockHeld,
             Holding::Released | Holding::Returned => OrderEvent::StockReleased,

@@ -39,13 +39,14 @@ impl Inventory {
         }
     }
 
-    /// Lets the stock of a dead order go at once.
-    pub async fn release(&self, context: &RequestContext, order: OrderId) {
+    /// Lets the stock of a dead order go at once. False: the event has to see to it.
+    pub async fn release(&self, context: &RequestContext, order: OrderId) -> bool {
         let path = format!("/v1/reservations/{order}/release");
         let released = self.0.call_repeatable::<(), Reservation>(context, Method::POST, &path, None).await;
-        if let Err(error) = released {
+        if let Err(error) = &released {
             tracing::info!(order_id = %order, %error, "the release is left to the event");
         }
+        released.is_ok()
     }
 
     /// Whether the order's end has taken effect on its stock; `None`: inventory gave no answer.

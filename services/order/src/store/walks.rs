@@ -83,6 +83,32 @@ pub async fn acknowledge(conn: &mut PgConnection, order: &Order, seen: Acknowled
     .map(drop)
 }
 
+/// Inventory has said that it holds nothing for this dead order any more.
+pub async fn stock_released(pool: &PgPool, order: OrderId) -> sqlx::Result<()> {
+    sqlx::query("update orders set stock_acknowledged = true where id = $1 and status = 'rejected'")
+        .bind(order.as_uuid())
+        .execute(pool)
+        .await
+        .map(drop)
+}
+
+/// Whether goods that `order` wants may still be held for an earlier order of the same user, which was refused with an
+/// invitation to try again.
+pub async fn may_be_held_for_another(pool: &PgPool, order: &Order) -> sqlx::Result<bool> {
+    let skus: Vec<&str> = order.lines.iter().map(|line| line.sku.as_str()).collect();
+    sqlx::query_scalar(
+        "select exists (
+            select from orders o join order_items i on i.order_id = o.id
+             where o.user_id = $1 and o.id <> $2 and o.status = 'rejected' and o.unacknowledged_since is not null
+               and not o.stock_acknowledged and (o.problem ->> 'retryable')::boolean and i.sku = any($3))",
+    )
+    .bind(order.user_id.as_uuid())
+    .bind(order.id.as_uuid())
+    .bind(&skus)
+    .fetch_one(pool)
+    .await
+}
+
 /// So many, the oldest since then.
 pub type Backlog = (i64, Option<DateTime<Utc>>);
 

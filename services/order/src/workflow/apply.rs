@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use super::{Workflow, emit::emit};
 use crate::{
     domain::{Event, KeyFate, Order, Refusal, decide},
-    store::{history, orders, refunds},
+    store::{history, orders, refunds, walks},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -137,8 +137,12 @@ impl Workflow {
         if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
             let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
             let context = RequestContext::for_job("release", trace.unwrap_or_else(TraceContext::root), RELEASE_BUDGET);
-            self.inventory.release(&context, order.id).await;
+            let released = self.inventory.release(&context, order.id).await;
             crash_point("order.stock_released");
+            if released && let Err(error) = walks::stock_released(self.database.pool(), order.id).await {
+                // The walk over ended orders finds it out as well.
+                tracing::info!(order_id = %order.id, %error, "that stock was released is not recorded");
+            }
         }
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use chassis::{RequestContext, crash_point};
 use contracts::{
-    AttemptId,
+    AttemptId, ProblemType,
     order::{OrderPaymentState, OrderStatus, Suggestion},
 };
-use durable::idempotency::Held;
+use durable::{StorageError, idempotency::Held};
 use resilience::{Deadline, degrade::Served};
 use tokio::task::JoinHandle;
 
@@ -16,6 +16,7 @@ use super::{ApplyError, Workflow, apply::Extras};
 use crate::{
     domain::{Event, Order},
     error::Error,
+    store::walks,
 };
 
 /// Who runs the loop.
@@ -94,7 +95,7 @@ impl Run<'_> {
             OrderStatus::Created => {
                 let answer = inventory.reserve(self.context, order).await;
                 crash_point("order.stock_answered");
-                Some(answer)
+                Some(self.unless_met_by_own_hold(order, answer).await)
             }
             OrderStatus::StockReserved => match &order.coupon.code {
                 Some(code) if order.coupon.is_open() => {
@@ -126,6 +127,27 @@ impl Run<'_> {
             }
             OrderStatus::PaymentPending | OrderStatus::Confirmed | OrderStatus::Rejected | OrderStatus::Cancelled => {
                 None
+            }
+        }
+    }
+
+    /// A refusal that invites a retry lets the stock go before it is given, and where that fails an event does, later.
+    /// A retry that comes sooner must not store "out of stock" because of what is held for itself: that is final, and
+    /// wrong a moment later. It is told to come again instead.
+    async fn unless_met_by_own_hold(&self, order: &Order, answer: Event) -> Event {
+        let Event::StockRefused(problem) = &answer else { return answer };
+        if problem.kind != ProblemType::OutOfStock {
+            return answer;
+        }
+        let held = durable::within(Deadline::after(RECORD_BUDGET), async {
+            Ok::<_, StorageError>(walks::may_be_held_for_another(self.workflow.database.pool(), order).await?)
+        });
+        match held.await {
+            Ok(false) => answer,
+            Ok(true) => Event::StockUnknown,
+            Err(error) => {
+                tracing::warn!(order_id = %order.id, %error, "an earlier hold cannot be looked up");
+                Event::StockUnknown
             }
         }
     }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use contracts::headers;
+use contracts::{UserId, headers};
 use rules::Rules;
 use serde_json::json;
-use testkit::{Reply, Stub, eventually, stub::refusing_url};
+use testkit::{Reply, Stub, eventually, stub::refusing_url, user_token};
 use tokio::sync::Semaphore;
 
 use crate::world::{World, answer, patient, problem, stock_held, tea, tea_with_coupon, undeferred};
@@ -274,6 +274,44 @@ async fn an_inventory_without_an_answer_is_told_to_release() {
     assert_eq!(world.events().await, ["order.rejected"]);
 }
 
+// Trace 24, where the release that goes before the 503 fails as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_meets_its_own_hold_is_told_to_come_again_and_not_that_all_is_sold() {
+    let world = World::start().await;
+    world.inventory.behave(|_| Reply::Close);
+    assert_eq!(world.place("k", &tea()).await.0, 503);
+    // What inventory holds for the first order is the last there is.
+    let sold = || problem("out-of-stock", 409, json!({}));
+    world.inventory.behave(move |seen| if seen.method == "PUT" { sold() } else { Reply::Close });
+    let (status, body) = world.place("k", &tea()).await;
+    assert_eq!((status, &body["type"]), (503, &json!("urn:problem:inventory-unavailable")), "{body}");
+    assert_eq!(body["retryable"], json!(true));
+    // Another user is told what is so.
+    let stranger = world.app.post("/v1/orders").bearer_auth(user_token(UserId::generate())).json(&tea());
+    let (status, _) = answer(stranger.header(headers::IDEMPOTENCY_KEY, "k").send().await.unwrap()).await;
+    assert_eq!(status, 409);
+    // Once what was held is known to be free, the word is inventory's again.
+    sqlx::query("update orders set stock_acknowledged = true where problem ->> 'retryable' = 'true'")
+        .execute(world.db.pool())
+        .await
+        .unwrap();
+    let (status, body) = world.place("k", &tea()).await;
+    assert_eq!((status, &body["type"]), (409, &json!("urn:problem:out-of-stock")), "{body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_inventory_confirms_before_the_refusal_is_known_of() {
+    let world = World::start().await;
+    world.inventory.behave(|seen| if seen.method == "PUT" { Reply::Close } else { stock_held(seen) });
+    assert_eq!(world.place("k", &tea()).await.0, 503);
+    eventually("the release is on record", async || {
+        (world.count("select count(*) from orders where stock_acknowledged").await == 1).then_some(())
+    })
+    .await;
+    world.inventory.behave(|_| problem("out-of-stock", 409, json!({})));
+    assert_eq!(world.place("k", &tea()).await.0, 409);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_hangs_up_does_not_stop_the_workflow() {
     use tokio::io::AsyncWriteExt;
@@ -285,7 +323,7 @@ async fn a_client_that_hangs_up_does_not_stop_the_workflow() {
     let request = format!(
         "POST /v1/orders HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nidempotency-key: k\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        testkit::user_token(world.user),
+        user_token(world.user),
         body.len()
     );
     let mut socket = tokio::net::TcpStream::connect(world.app.running.api_addr()).await.unwrap();
