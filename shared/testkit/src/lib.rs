@@ -4,6 +4,7 @@
 pub mod app;
 pub mod database;
 pub mod eventually;
+pub mod failing_write;
 pub mod kafka;
 pub mod redis;
 pub mod stub;

@@ -13,6 +13,7 @@ use contracts::{
 };
 use futures_util::future::join_all;
 use payment::workflow::CRASH_POINTS;
+use testkit::failing_write;
 
 use crate::bank::{BACKUP, BOTH, Bank, NEITHER, Reach, context, hasty, of, refund_of};
 
@@ -187,41 +188,15 @@ fn notice(kind: WebhookKind, id: AttemptId, charge_id: &str, charge: &Charge) ->
     }
 }
 
-/// Makes the nth write of all fail, once: sequences forget nothing when a transaction is rolled back.
-async fn fail_write(bank: &Bank, number: i64) {
-    let statements = [
-        "create sequence if not exists writes",
-        "alter sequence writes restart",
-        "create table if not exists failing (write bigint not null)",
-        "delete from failing",
-        "create or replace function fail_one() returns trigger language plpgsql as $$
-         begin
-             if nextval('writes') = (select write from failing) then
-                 raise exception 'a write fails' using errcode = '40001';
-             end if;
-             return null;
-         end $$",
-    ];
-    for statement in statements {
-        sqlx::query(statement).execute(bank.database.pool()).await.unwrap();
-    }
-    for create in [
-        "create or replace trigger fail_one after insert or update on attempts execute function fail_one()",
-        "create or replace trigger fail_one after insert or update on attempt_history execute function fail_one()",
-        "create or replace trigger fail_one after insert or update on charges execute function fail_one()",
-        "create or replace trigger fail_one after insert or update on refunds execute function fail_one()",
-        "create or replace trigger fail_one after insert or update on provider_events execute function fail_one()",
-        "create or replace trigger fail_one after insert on inbox execute function fail_one()",
-        "create or replace trigger fail_one after insert on outbox execute function fail_one()",
-    ] {
-        sqlx::query(create).execute(bank.database.pool()).await.unwrap();
-    }
-    sqlx::query("insert into failing values ($1)").bind(number).execute(bank.database.pool()).await.unwrap();
-}
-
-async fn writes(bank: &Bank) -> i64 {
-    sqlx::query_scalar("select last_value from writes").fetch_one(bank.database.pool()).await.unwrap()
-}
+const WRITES: [&str; 7] = [
+    "insert or update on attempts",
+    "insert or update on attempt_history",
+    "insert or update on charges",
+    "insert or update on refunds",
+    "insert or update on provider_events",
+    "insert on inbox",
+    "insert on outbox",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_write_fails_once_and_the_walk_is_repeated() {
@@ -230,9 +205,9 @@ async fn each_write_fails_once_and_the_walk_is_repeated() {
             let bank = open(reach).await;
             for number in 1.. {
                 let walk = Walk::new(method);
-                fail_write(&bank, number).await;
+                failing_write::arm(bank.database.pool(), &WRITES, number).await;
                 walk.go(&bank).await;
-                let made = writes(&bank).await;
+                let made = failing_write::count(bank.database.pool()).await;
                 let what = format!("{method} over {reach:?}, write {number} failed");
                 settle(&bank).await;
                 walk.holds(&bank, &what).await;
@@ -251,7 +226,7 @@ async fn each_write_fails_once_and_the_walk_is_repeated() {
 
 /// Whatever still fails does so at the first of these.
 async fn settle(bank: &Bank) {
-    sqlx::query("delete from failing").execute(bank.database.pool()).await.unwrap();
+    failing_write::disarm(bank.database.pool()).await;
     bank.quiet().await;
 }
 

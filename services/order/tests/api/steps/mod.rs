@@ -1,6 +1,6 @@
-//! The step harness: every journey of an order, failing at each call, dying at each crash point and resumed, with each
-//! message delivered twice and each request sent again. What is checked is not what an order says but where its money
-//! and its goods are.
+//! The step harness: every journey of an order, failing at each call and at each write, dying at each crash point and
+//! resumed, with each message delivered twice and each request sent again. What is checked is not what an order says but
+//! where its money and its goods are.
 
 mod answers;
 mod audit;
@@ -11,6 +11,7 @@ mod siblings;
 use chassis::crash::{Died, dies_at};
 use contracts::order::OrderStatus;
 use order::workflow::CRASH_POINTS;
+use testkit::failing_write;
 
 use bench::{Bench, Ticket, ticket};
 use siblings::{Books, FAILURES, Provider};
@@ -193,6 +194,47 @@ async fn each_journey_survives_the_failure_of_any_one_call() {
                 bench.siblings.books().failing = Some((nth, failure));
                 journey.run(&bench, &ticket).await;
                 bench.check(&what).await;
+            }
+        }
+    }
+}
+
+/// What the workflow writes; not what the recoverer notes for itself.
+const WRITES: [&str; 7] = [
+    "insert or delete or update of outcome on idempotency_keys",
+    "insert or update of version on orders",
+    "insert on order_items",
+    "insert on order_history",
+    "insert or update on refunds",
+    "insert on inbox",
+    "insert on outbox",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_journey_survives_the_failure_of_any_one_write() {
+    // Between them they write everything that there is to write.
+    let telling = [
+        "with a pending coupon",
+        "declined, with a coupon",
+        "a lost reply",
+        "refused without the provider",
+        "cancelled after a lost reply",
+        "cancelled while deferred",
+    ];
+    let journeys = journeys().into_iter().filter(|journey| telling.contains(&journey.name)).collect::<Vec<_>>();
+    assert_eq!(journeys.len(), telling.len());
+    for journey in journeys {
+        let bench = journey.bench().await;
+        for number in 1.. {
+            let ticket = journey.begin(&bench).await;
+            failing_write::arm(bench.pool(), &WRITES, number).await;
+            journey.run(&bench, &ticket).await;
+            let made = failing_write::count(bench.pool()).await;
+            failing_write::disarm(bench.pool()).await;
+            bench.check(&format!("{}, write {number} of {made} failed", journey.name)).await;
+            if made < number {
+                assert!(number > 5, "{} writes next to nothing", journey.name);
+                break;
             }
         }
     }
