@@ -21,7 +21,7 @@ use subtle::ConstantTimeEq;
 use crate::{
     ApiProblem, dev_secrets,
     env::{ConfigError, Env, bad, check_secret},
-    guards, problem,
+    guards, hs256, problem,
 };
 
 /// What a user's token says.
@@ -46,6 +46,7 @@ pub enum Scope {
 
 /// A token for `claims`.
 pub fn mint(secret: &str, claims: &Claims) -> Result<String, jsonwebtoken::errors::Error> {
+    hs256::install();
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(secret.as_bytes())?)
 }
 
@@ -72,6 +73,7 @@ impl Credentials {
             }
             None => return Err(bad("INTERNAL_TOKENS", "is required unless APP_ENV=dev")),
         };
+        hs256::install();
         let jwt =
             DecodingKey::from_secret(jwt.as_bytes()).map_err(|error| bad("AUTH_JWT_SECRET", error.to_string()))?;
         Ok(Self { jwt, own_token, callers })

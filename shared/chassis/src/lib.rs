@@ -21,6 +21,7 @@ pub mod downstream;
 pub mod env;
 pub mod extract;
 pub mod guards;
+mod hs256;
 pub mod lifecycle;
 pub mod openapi;
 pub mod problem;
