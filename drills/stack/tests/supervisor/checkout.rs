@@ -137,12 +137,12 @@ impl Said {
     }
 }
 
-/// Looks again and again, for ten seconds.
+/// Looks again and again, for a minute: no wait is long, but machines are busy.
 #[track_caller]
 pub fn until(what: &str, condition: impl Fn() -> bool) {
     let begun = now();
     while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
         pause();
     }
 }
