@@ -92,21 +92,24 @@ pub async fn stock_released(pool: &PgPool, order: OrderId) -> sqlx::Result<()> {
         .map(drop)
 }
 
-/// Whether goods that `order` wants may still be held for an earlier order of the same user, which was refused with an
-/// invitation to try again.
-pub async fn may_be_held_for_another(pool: &PgPool, order: &Order) -> sqlx::Result<bool> {
+/// Earlier orders of the same user that were refused with an invitation to try again, and for which goods that `order`
+/// wants may still be held.
+pub async fn holds_in_the_way(pool: &PgPool, order: &Order, limit: i64) -> sqlx::Result<Vec<OrderId>> {
     let skus: Vec<&str> = order.lines.iter().map(|line| line.sku.as_str()).collect();
-    sqlx::query_scalar(
-        "select exists (
-            select from orders o join order_items i on i.order_id = o.id
-             where o.user_id = $1 and o.id <> $2 and o.status = 'rejected' and o.unacknowledged_since is not null
-               and not o.stock_acknowledged and (o.problem ->> 'retryable')::boolean and i.sku = any($3))",
+    let ids: Vec<Uuid> = sqlx::query_scalar(
+        "select o.id from orders o
+          where o.user_id = $1 and o.id <> $2 and o.status = 'rejected' and o.unacknowledged_since is not null
+            and not o.stock_acknowledged and (o.problem ->> 'retryable')::boolean
+            and exists (select from order_items i where i.order_id = o.id and i.sku = any($3))
+          order by o.id limit $4",
     )
     .bind(order.user_id.as_uuid())
     .bind(order.id.as_uuid())
     .bind(&skus)
-    .fetch_one(pool)
-    .await
+    .bind(limit)
+    .fetch_all(pool)
+    .await?;
+    Ok(ids.into_iter().map(OrderId::from_uuid).collect())
 }
 
 /// So many, the oldest since then.

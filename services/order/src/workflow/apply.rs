@@ -1,13 +1,10 @@
 //! One transition: lock, decide, save order + history + outbox + key in one transaction, then tell who waits.
 
-use std::time::Duration;
-
-use chassis::{RequestContext, crash_point};
+use chassis::crash_point;
 use chrono::{SubsecRound, Utc};
 use contracts::{
     OrderId,
     order::{HistoryEntry, OrderPaymentState, OrderStatus, StatusReason, Suggestion},
-    trace::TraceContext,
 };
 use durable::{
     StorageError,
@@ -20,7 +17,7 @@ use sqlx::PgConnection;
 use super::{Workflow, emit::emit};
 use crate::{
     domain::{Event, KeyFate, Order, Refusal, decide},
-    store::{history, orders, refunds, walks},
+    store::{history, orders, refunds},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -131,21 +128,6 @@ impl Workflow {
         Ok(Applied { order, from: before.status })
     }
 
-    /// A refusal that invites a retry: the retry must not meet this order's own hold. After the commit and not before,
-    /// since an order whose stock is gone must not live on if this process dies in between.
-    pub async fn release_before_retry(&self, order: &Order) {
-        if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
-            let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
-            let context = RequestContext::for_job("release", trace.unwrap_or_else(TraceContext::root), RELEASE_BUDGET);
-            let released = self.inventory.release(&context, order.id).await;
-            crash_point("order.stock_released");
-            if released && let Err(error) = walks::stock_released(self.database.pool(), order.id).await {
-                // The walk over ended orders finds it out as well.
-                tracing::info!(order_id = %order.id, %error, "that stock was released is not recorded");
-            }
-        }
-    }
-
     /// After the commit: wakes the relay and whoever waits for the order.
     pub fn applied(&self, Applied { order, from }: &Applied, event: &Event) {
         self.outbox.wake();
@@ -160,9 +142,6 @@ impl Workflow {
         tracing::info!(order_id = %order.id, event = event.name(), status = order.status.as_str(), "order");
     }
 }
-
-/// A release before a retryable refusal is a courtesy to the retry; the event that follows makes sure.
-const RELEASE_BUDGET: Duration = Duration::from_millis(200);
 
 /// What the order's first answer was; repeated requests are answered in its kind.
 fn first_status(order: &Order) -> u16 {

@@ -8,15 +8,14 @@ use contracts::{
     AttemptId, ProblemType,
     order::{OrderPaymentState, OrderStatus, Suggestion},
 };
-use durable::{StorageError, idempotency::Held};
+use durable::idempotency::Held;
 use resilience::{Deadline, degrade::Served};
 use tokio::task::JoinHandle;
 
-use super::{ApplyError, Workflow, apply::Extras};
+use super::{ApplyError, Workflow, apply::Extras, release::OwnHolds};
 use crate::{
     domain::{Event, Order},
     error::Error,
-    store::walks,
 };
 
 /// Who runs the loop.
@@ -95,7 +94,7 @@ impl Run<'_> {
             OrderStatus::Created => {
                 let answer = inventory.reserve(self.context, order).await;
                 crash_point("order.stock_answered");
-                Some(self.unless_met_by_own_hold(order, answer).await)
+                Some(self.beyond_own_holds(order, answer).await)
             }
             OrderStatus::StockReserved => match &order.coupon.code {
                 Some(code) if order.coupon.is_open() => {
@@ -133,22 +132,16 @@ impl Run<'_> {
 
     /// A refusal that invites a retry lets the stock go before it is given, and where that fails an event does, later.
     /// A retry that comes sooner must not store "out of stock" because of what is held for itself: that is final, and
-    /// wrong a moment later. It is told to come again instead.
-    async fn unless_met_by_own_hold(&self, order: &Order, answer: Event) -> Event {
-        let Event::StockRefused(problem) = &answer else { return answer };
-        if problem.kind != ProblemType::OutOfStock {
-            return answer;
+    /// wrong a moment later. What is in its way is let go of here, and where that fails again, it is told to come again.
+    async fn beyond_own_holds(&self, order: &Order, answer: Event) -> Event {
+        match &answer {
+            Event::StockRefused(problem) if problem.kind == ProblemType::OutOfStock => {}
+            _ => return answer,
         }
-        let held = durable::within(Deadline::after(RECORD_BUDGET), async {
-            Ok::<_, StorageError>(walks::may_be_held_for_another(self.workflow.database.pool(), order).await?)
-        });
-        match held.await {
-            Ok(false) => answer,
-            Ok(true) => Event::StockUnknown,
-            Err(error) => {
-                tracing::warn!(order_id = %order.id, %error, "an earlier hold cannot be looked up");
-                Event::StockUnknown
-            }
+        match self.workflow.let_own_holds_go(order).await {
+            OwnHolds::None => answer,
+            OwnHolds::LetGo => self.workflow.inventory.reserve(self.context, order).await,
+            OwnHolds::Unknown => Event::StockUnknown,
         }
     }
 

@@ -10,6 +10,7 @@ mod crash_points;
 mod drive;
 mod emit;
 mod place_order;
+mod release;
 mod resume;
 mod walk;
 mod watch;

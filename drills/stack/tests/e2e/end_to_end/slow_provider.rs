@@ -151,9 +151,11 @@ async fn look(system: &System, start: Instant) -> Look {
     }
 }
 
-/// How many orders arrived, and how many of them reached payment, while the ramp stood at `percent`.
+/// How many orders arrived, and how many of them reached payment, while the ramp stood at `percent` for the first time.
 fn at_step(looks: &[Look], released: Duration, percent: u64) -> (f64, f64) {
-    let step: Vec<&Look> = looks.iter().filter(|l| l.at > released && l.percent == Some(percent)).collect();
+    let there = |look: &&Look| look.at > released && look.percent == Some(percent);
+    // It may fall back and come again.
+    let step: Vec<&Look> = looks.iter().skip_while(|look| !there(look)).take_while(there).collect();
     let (Some(first), Some(last)) = (step.first(), step.last()) else {
         panic!("the ramp was never seen at {percent} %");
     };
