@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     breaking::Run,
     faults::Faults,
+    guards::Guards,
     log::Timeline,
     scenario::{FaultSpec, Scenario},
     scrape::Scraper,
@@ -23,10 +24,17 @@ use crate::{
 };
 
 /// Runs a drill. `interrupted` ends it early. An error: there is no run to speak of; nothing is left of it either.
-pub async fn run(scenario: &Scenario, stack: &Stack, folder: &Path, interrupted: &CancellationToken) -> Result<Record> {
+pub async fn run(
+    scenario: &Scenario,
+    guards: Guards,
+    stack: &Stack,
+    folder: &Path,
+    interrupted: &CancellationToken,
+) -> Result<Record> {
     let begun = Instant::now();
     let started_at = Utc::now();
-    let recorded = on_the_system(scenario, stack, folder, begun, interrupted).await;
+    let scenario = &guards.asks(scenario)?;
+    let recorded = on_the_system(scenario, guards, stack, folder, begun, interrupted).await;
     let stopped = stack.down().await;
     let mut record = recorded?;
     if let Err(error) = stopped {
@@ -37,6 +45,7 @@ pub async fn run(scenario: &Scenario, stack: &Stack, folder: &Path, interrupted:
 
 async fn on_the_system(
     scenario: &Scenario,
+    guards: Guards,
     stack: &Stack,
     folder: &Path,
     begun: Instant,
@@ -57,7 +66,8 @@ async fn on_the_system(
         outcome: Outcome::default(),
         stop: CancellationToken::new(),
     };
-    let answers = folder.join(format!("{}.answers.jsonl", scenario.id));
+    let without = if guards == Guards::Off { ".unguarded" } else { "" };
+    let answers = folder.join(format!("{}{without}.answers.jsonl", scenario.id));
     let give_up = begun + scenario.max_duration.0;
     // From here on an interruption is an orderly end, which the course itself sees to.
     let done = run.load_and_break(stack, &answers, give_up, interrupted).await;
@@ -77,7 +87,7 @@ async fn on_the_system(
     }
     let Run { log, timeline, outcome, .. } = run;
     let log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let record = judge(scenario, &log, &timeline, outcome);
+    let record = judge(scenario, guards, &log, &timeline, outcome);
     Ok(Record { load: Some(Report::new(&recording, scenario.seed)), ..record })
 }
 

@@ -22,6 +22,9 @@ pub struct Sample {
     pub value: f64,
 }
 
+/// The label under which looks keep apart what replicas say.
+pub const REPLICA: &str = "replica";
+
 /// All samples of the wanted metrics, by (service, metric), at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
@@ -61,11 +64,14 @@ impl Timeline {
 }
 
 impl Log {
-    /// The sum of a metric's samples with these labels, at the last look not later than `at`. `None` before the first.
+    /// The sum of a metric's samples with these labels, at the last look not later than `at` at which its service was
+    /// seen with it. `None` before the first look; 0 where the metric is not there yet.
     #[must_use]
     pub fn level(&self, key: &(String, String), labels: &BTreeMap<String, String>, at: Duration) -> Option<f64> {
-        let look = self.looks.iter().take_while(|look| look.at <= at).last()?;
-        Some(look.sum(key, labels))
+        let mut looks = self.looks.iter().take_while(|look| look.at <= at).peekable();
+        looks.peek()?;
+        let seen = looks.filter(|look| look.samples.contains_key(key)).last();
+        Some(seen.map_or(0.0, |look| look.sum(key, labels)))
     }
 }
 
@@ -74,5 +80,23 @@ impl Look {
     pub fn sum(&self, key: &(String, String), labels: &BTreeMap<String, String>) -> f64 {
         let fits = |sample: &&Sample| labels.iter().all(|(name, value)| sample.labels.get(name) == Some(value));
         self.samples.get(key).into_iter().flatten().filter(fits).map(|sample| sample.value).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_did_not_answer_is_taken_to_stand_where_it_was_seen_last() {
+        let key = ("order".to_owned(), "m".to_owned());
+        let seen = |at, value| Look {
+            at: Duration::from_secs(at),
+            samples: BTreeMap::from([(key.clone(), vec![Sample { labels: BTreeMap::new(), value }])]),
+        };
+        let unseen = |at| Look { at: Duration::from_secs(at), samples: BTreeMap::new() };
+        let log = Log { looks: vec![unseen(1), seen(2, 5.0), unseen(3)], ..Log::default() };
+        let level = |at| log.level(&key, &BTreeMap::new(), Duration::from_secs(at));
+        assert_eq!([level(0), level(1), level(2), level(9)], [None, Some(0.0), Some(5.0), Some(5.0)]);
     }
 }

@@ -1,7 +1,8 @@
-//! `./dev drill`. Exit codes: 0 pass, 1 fail, 2 inconclusive (or nothing could be run), 3 aborted.
+//! `./dev drill`. Exit codes: 0 pass, 1 fail, 2 inconclusive (or nothing could be run), 3 aborted; of several drills, see
+//! [`batch::exit_code`].
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -9,20 +10,31 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Parser;
 use runner::{
-    course, leftover,
-    scenario::{self, Scenario},
+    batch::{self, Row, Table},
+    catalogue::{self, Drill},
+    course,
+    guards::Guards,
+    leftover, report,
     stack::{self, Stack},
     verdict::{Record, Verdict},
 };
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 /// Breaks a system on purpose, and judges how it bears it.
 #[derive(Parser)]
 #[command(name = "drill", bin_name = "./dev drill", max_term_width = 100)]
 struct Cli {
-    /// `list`, the name of a drill, or a path to a TOML file.
-    what: String,
-    /// Write the whole record there.
+    /// `list`, `all`, or names of drills and paths to TOML files, which are run one after the other.
+    #[arg(required = true, value_name = "DRILL")]
+    what: Vec<String>,
+    /// Run each drill without guards as well, and lay both side by side. The exit code is that of the guarded run.
+    #[arg(long)]
+    compare: bool,
+    /// Where the pages go; otherwise target/dev/drills.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write the whole record there (of several drills a list of them); otherwise each beside its page.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Where the drill's own system has its ports; otherwise where there is room.
@@ -44,23 +56,27 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<u8> {
-    let folder = stack::folder()?;
-    let mark = folder.join("under-way.json");
-    if cli.what == "list" {
+    if cli.what == ["list"] {
         return list();
     }
+    let folder = stack::folder()?;
+    let mark = folder.join("under-way.json");
     if let Some(said) = leftover::clear(&mark).await? {
         eprintln!("{said}");
     }
     // For other commands, which only want to know that nothing is left.
-    if cli.what == "restore" {
+    if cli.what == ["restore"] {
         return Ok(0);
     }
-    let file = file_of(&cli.what);
-    let Some(scenario) = read(&file)? else { return Ok(INCONCLUSIVE) };
-    let base = cli.port_base.map_or_else(stack::free_base, Ok)?;
-    let stack = Stack::at(base)?;
-    let _marked = leftover::mark(&mark, &scenario.id, base)?;
+    let drills = match catalogue::find(&cli.what)? {
+        Ok(drills) => drills,
+        Err(mistakes) => {
+            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            return Ok(INCONCLUSIVE);
+        }
+    };
+    let reports = cli.report.clone().unwrap_or_else(|| folder.clone());
+    fs::create_dir_all(&reports).with_context(|| format!("cannot make {}", reports.display()))?;
     let interrupted = CancellationToken::new();
     let token = interrupted.clone();
     tokio::spawn(async move {
@@ -68,66 +84,116 @@ async fn run(cli: Cli) -> Result<u8> {
         eprintln!("restoring what was broken, and stopping …");
         token.cancel();
     });
-    eprintln!("{}: {} (at most {} s)", scenario.id, scenario.title, scenario.max_duration.0.as_secs());
-    let record = match course::run(&scenario, &stack, &folder, &interrupted).await {
-        Err(error) if interrupted.is_cancelled() => {
+    let place = Place { folder, mark, reports, interrupted };
+    if let [drill] = drills.as_slice() { only(&cli, &place, drill).await } else { several(&cli, &place, &drills).await }
+}
+
+/// What all runs have in common.
+struct Place {
+    folder: PathBuf,
+    mark: PathBuf,
+    reports: PathBuf,
+    interrupted: CancellationToken,
+}
+
+async fn only(cli: &Cli, place: &Place, drill: &Drill) -> Result<u8> {
+    let record = match one(cli, place, drill).await {
+        Err(error) if place.interrupted.is_cancelled() => {
             eprintln!("aborted: {error:#}");
             return Ok(Verdict::Aborted.exit_code());
         }
         record => record?,
     };
-    print(&record);
-    let json = cli.json.unwrap_or_else(|| folder.join(format!("{}.json", scenario.id)));
-    let text = serde_json::to_vec_pretty(&record)?;
-    fs::write(&json, text).with_context(|| format!("cannot write {}", json.display()))?;
-    eprintln!("  record         {}", json.display());
+    say(&record.to_string());
+    publish(cli, place, drill, &record)?;
+    if let Some(json) = &cli.json {
+        write_json(json, &record)?;
+    }
     Ok(record.verdict.exit_code())
 }
 
-/// The scenario, or nothing once that its mistakes are told.
-fn read(file: &Path) -> Result<Option<Scenario>> {
-    let text = fs::read_to_string(file).with_context(|| format!("no drill {} (./dev drill list)", file.display()))?;
-    match scenario::read(&file.display().to_string(), &text) {
-        Ok(scenario) => Ok(Some(scenario)),
-        Err(mistakes) => {
-            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
-            Ok(None)
+async fn several(cli: &Cli, place: &Place, drills: &[Drill]) -> Result<u8> {
+    let (mut rows, mut records) = (Vec::new(), Vec::new());
+    for drill in drills {
+        let (id, title) = (&drill.scenario.id, &drill.scenario.title);
+        if place.interrupted.is_cancelled() {
+            rows.push(Row::without_record(id, title, Verdict::Aborted, "not begun"));
+            continue;
+        }
+        match one(cli, place, drill).await {
+            Ok(record) => {
+                say(&format!("{record}\n"));
+                rows.push(Row::of(&record, Some(publish(cli, place, drill, &record)?)));
+                records.push(record);
+            }
+            Err(error) => {
+                let ended = place.interrupted.is_cancelled();
+                let verdict = if ended { Verdict::Aborted } else { Verdict::Inconclusive };
+                eprintln!("{id}: {error:#}");
+                rows.push(Row::without_record(id, title, verdict, &format!("{error:#}")));
+            }
         }
     }
+    say(&Table(&rows).to_string());
+    if let Some(json) = &cli.json {
+        write_json(json, &records)?;
+    }
+    eprintln!("  summary        {}", report::write_index(&place.reports, &rows)?.display());
+    Ok(batch::exit_code(&rows))
+}
+
+/// A drill, on record while it runs.
+async fn one(cli: &Cli, place: &Place, Drill { scenario, .. }: &Drill) -> Result<Record> {
+    let base = cli.port_base.map_or_else(stack::free_base, Ok)?;
+    let stack = Stack::at(base)?;
+    let _marked = leftover::mark(&place.mark, &scenario.id, base)?;
+    let seconds = scenario.max_duration.0.as_secs();
+    let run = |guards| course::run(scenario, guards, &stack, &place.folder, &place.interrupted);
+    let unguarded = if cli.compare {
+        eprintln!("{}: {}, without guards (at most {seconds} s)", scenario.id, scenario.title);
+        let record = run(Guards::Off).await.context("without guards")?;
+        eprintln!("  without guards {}, {}", record.verdict, record.headline());
+        if place.interrupted.is_cancelled() {
+            anyhow::bail!("interrupted before the guarded run began");
+        }
+        Some(Box::new(record))
+    } else {
+        None
+    };
+    eprintln!("{}: {} (at most {seconds} s)", scenario.id, scenario.title);
+    Ok(Record { unguarded, ..run(Guards::On).await? })
+}
+
+/// Writes the page, and the record beside it unless it goes elsewhere. The name of the page's file.
+fn publish(cli: &Cli, place: &Place, drill: &Drill, record: &Record) -> Result<String> {
+    let compare = if cli.compare { " --compare" } else { "" };
+    let command = format!("./dev drill {}{compare}", drill.asked);
+    if cli.json.is_none() {
+        write_json(&place.reports.join(format!("{}.json", record.id)), record)?;
+    }
+    let page = report::write(&place.reports, &catalogue::checkout(), &command, record)?;
+    eprintln!("  report         {}", page.display());
+    Ok(page.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+fn write_json(file: &Path, what: &impl Serialize) -> Result<()> {
+    fs::write(file, serde_json::to_vec_pretty(what)?).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("  record         {}", file.display());
+    Ok(())
 }
 
 fn list() -> Result<u8> {
-    let folder = scenarios();
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
     let mut code = 0;
-    for file in files {
-        match read(&file)? {
-            Some(scenario) => say(&format!("{:<28} {}", scenario.id, scenario.title)),
-            None => code = INCONCLUSIVE,
+    for file in catalogue::files()? {
+        match catalogue::read(&file)? {
+            Ok(scenario) => say(&format!("{:<28} {}", scenario.id, scenario.title)),
+            Err(mistakes) => {
+                mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+                code = INCONCLUSIVE;
+            }
         }
     }
     Ok(code)
-}
-
-/// A name has neither a folder nor an ending.
-fn file_of(what: &str) -> PathBuf {
-    let path = Path::new(what);
-    if path.extension().is_some() || path.components().count() > 1 {
-        path.to_path_buf()
-    } else {
-        scenarios().join(format!("{what}.toml"))
-    }
-}
-
-fn scenarios() -> PathBuf {
-    env::var_os("DEV_CHECKOUT").map(PathBuf::from).unwrap_or_default().join("drills").join("scenarios")
-}
-
-fn print(record: &Record) {
-    say(&record.to_string());
 }
 
 /// Whoever listened may have left.

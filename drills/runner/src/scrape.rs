@@ -1,4 +1,5 @@
-//! Looks at the metrics that a scenario's checks speak of, and at nothing else of them.
+//! Looks at the metrics that a scenario's checks speak of and at those of which every report has a picture, and at no
+//! others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,22 +7,26 @@ use std::{
 };
 
 use contracts::Service;
+use futures_util::future::join_all;
 use reqwest::Client;
 
 use crate::{
-    log::{Look, Sample},
+    log::{Look, REPLICA, Sample},
     probe,
     scenario::Scenario,
     stack::Stack,
+    watched,
 };
 
 /// Between two looks.
 pub const EVERY: Duration = Duration::from_millis(500);
+/// A process that stands still must not hold up the faults that are due.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 pub struct Scraper {
     client: Client,
-    /// By the name of the service: where its replicas' metrics are.
-    pages: BTreeMap<String, Vec<String>>,
+    /// Service, replica, and where its metrics are.
+    pages: Vec<(String, u16, String)>,
     wanted: BTreeSet<(String, String)>,
 }
 
@@ -29,34 +34,38 @@ impl Scraper {
     #[must_use]
     pub fn new(client: Client, stack: &Stack, scenario: &Scenario) -> Self {
         let checks = [&scenario.steady_state, &scenario.proof, &scenario.expect, &scenario.abort_if];
-        let wanted: BTreeSet<_> = checks.into_iter().flatten().filter_map(probe::metric).collect();
-        let services = wanted.iter().filter_map(|(service, _)| service.parse::<Service>().ok());
-        let pages = services.map(|service| {
+        let wanted: BTreeSet<_> =
+            checks.into_iter().flatten().filter_map(probe::metric).chain(watched::all()).collect();
+        let services: BTreeSet<&str> = wanted.iter().map(|(service, _)| service.as_str()).collect();
+        let services = services.into_iter().filter_map(|service| service.parse::<Service>().ok());
+        let pages = services.flat_map(|service| {
             let replicas = scenario.stack.replicas.get(service.as_str()).copied().unwrap_or(1);
-            (service.to_string(), (0..replicas).map(|k| format!("{}/metrics", stack.admin(service, k))).collect())
+            (0..replicas).map(move |k| (service.to_string(), k, format!("{}/metrics", stack.admin(service, k))))
         });
         Self { client, pages: pages.collect(), wanted }
     }
 
-    /// A replica that does not answer has no samples in this look.
+    /// At all at once. A replica that does not answer has no samples in this look.
     pub async fn look(&self, at: Duration) -> Look {
+        let texts = join_all(self.pages.iter().map(|(.., url)| self.page(url))).await;
         let mut look = Look { at, samples: BTreeMap::new() };
-        for (service, pages) in &self.pages {
-            for page in pages {
-                let Ok(text) = self.page(page).await else { continue };
-                for (name, sample) in text.lines().filter_map(sample) {
-                    let key = (service.clone(), name.to_owned());
-                    if self.wanted.contains(&key) {
-                        look.samples.entry(key).or_default().push(sample);
-                    }
+        for ((service, replica, _), text) in self.pages.iter().zip(texts) {
+            let Ok(text) = text else { continue };
+            for line in text.lines() {
+                let key = (service.clone(), line.split(['{', ' ']).next().unwrap_or_default().to_owned());
+                if !self.wanted.contains(&key) {
+                    continue;
                 }
+                let Some((_, mut sample)) = sample(line) else { continue };
+                sample.labels.insert(REPLICA.to_owned(), replica.to_string());
+                look.samples.entry(key).or_default().push(sample);
             }
         }
         look
     }
 
     async fn page(&self, url: &str) -> reqwest::Result<String> {
-        self.client.get(url).timeout(EVERY).send().await?.error_for_status()?.text().await
+        self.client.get(url).timeout(PATIENCE).send().await?.error_for_status()?.text().await
     }
 }
 

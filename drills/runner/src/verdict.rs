@@ -6,9 +6,11 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::{
+    guards::Guards,
     log::{Log, Timeline},
     probe::{self, Checked, Figure},
     scenario::{FaultSpec, Scenario, Window},
+    timelines::Timelines,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -56,12 +58,18 @@ pub struct Oracle {
 pub struct Record {
     pub id: String,
     pub title: String,
+    pub story: String,
     pub source: String,
+    /// The page of the pattern that it is about.
+    pub pattern: Option<String>,
     pub seed: u64,
+    pub guards: Guards,
     pub verdict: Verdict,
     pub reasons: Vec<String>,
     pub started_at: DateTime<Utc>,
     pub took_seconds: f64,
+    /// What of the rules differs from the defaults.
+    pub rules: toml::Table,
     pub faults: Vec<FaultSpec>,
     /// How often the faults of each link were met.
     pub applied: BTreeMap<String, u64>,
@@ -71,11 +79,15 @@ pub struct Record {
     pub recovered_after_seconds: Option<f64>,
     pub oracle: Option<Oracle>,
     pub load: Option<load::Report>,
+    pub timelines: Timelines,
+    /// The same drill without guards, where both were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unguarded: Option<Box<Record>>,
 }
 
 /// Judges a run. Pure.
 #[must_use]
-pub fn judge(scenario: &Scenario, log: &Log, timeline: &Timeline, outcome: Outcome) -> Record {
+pub fn judge(scenario: &Scenario, guards: Guards, log: &Log, timeline: &Timeline, outcome: Outcome) -> Record {
     let all = |checks: &[_], window| -> Vec<Checked> {
         checks.iter().map(|check| probe::check(check, log, timeline, window)).collect()
     };
@@ -114,12 +126,16 @@ pub fn judge(scenario: &Scenario, log: &Log, timeline: &Timeline, outcome: Outco
     Record {
         id: scenario.id.clone(),
         title: scenario.title.clone(),
+        story: scenario.story.clone(),
         source: scenario.source.clone(),
+        pattern: scenario.pattern.clone(),
         seed: scenario.seed,
+        guards,
         verdict,
         reasons,
         started_at: Utc::now(),
         took_seconds: 0.0,
+        rules: scenario.stack.rules.clone(),
         faults: scenario.faults.clone(),
         applied: log.applied.clone(),
         steady_state,
@@ -128,6 +144,21 @@ pub fn judge(scenario: &Scenario, log: &Log, timeline: &Timeline, outcome: Outco
         recovered_after_seconds: recovered.map(|after: Duration| after.as_secs_f64()),
         oracle: outcome.oracle,
         load: None,
+        timelines: Timelines::of(log, timeline),
+        unguarded: None,
+    }
+}
+
+impl Record {
+    /// The verdict's reason in one line.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        match (self.reasons.as_slice(), self.recovered_after_seconds) {
+            ([], Some(seconds)) => format!("all held, recovered after {} s", Figure(seconds)),
+            ([], None) => "all held".to_owned(),
+            ([one], _) => one.clone(),
+            ([first, more @ ..], _) => format!("{first} (and {} more)", more.len()),
+        }
     }
 }
 
@@ -185,7 +216,11 @@ impl fmt::Display for Record {
         for reason in &self.reasons {
             writeln!(f, "  because        {reason}")?;
         }
-        write!(f, "  verdict        {} after {} s", self.verdict, Figure(self.took_seconds.round()))
+        write!(f, "  verdict        {} after {} s", self.verdict, Figure(self.took_seconds.round()))?;
+        if let Some(unguarded) = &self.unguarded {
+            write!(f, "\n  without guards {}, {}", unguarded.verdict, unguarded.headline())?;
+        }
+        Ok(())
     }
 }
 
@@ -225,7 +260,7 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
         });
         let applied = BTreeMap::from([("order->payment".to_owned(), applied)]);
         let log = Log { answers: answers.collect(), applied, ..Log::default() };
-        judge(&read("a.toml", TEXT).unwrap(), &log, &timeline, outcome)
+        judge(&read("a.toml", TEXT).unwrap(), Guards::On, &log, &timeline, outcome)
     }
 
     fn verdict(bad: std::ops::Range<u64>, failing: u64, applied: u64) -> Verdict {
@@ -271,6 +306,23 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
     fn the_generators_own_trouble_is_no_verdict_on_the_system() {
         let doubts = vec!["generator late".to_owned()];
         assert_eq!(run(10..20, 8, 9, Outcome { doubts, ..Outcome::default() }).verdict, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn the_headline_is_the_first_reason_and_says_that_there_are_more() {
+        assert_eq!(run(10..20, 3, 9, Outcome::default()).headline(), "all held, recovered after 0 s");
+        let twice = run(10..30, 8, 9, Outcome::default()).headline();
+        assert!(twice.starts_with("expected: share of 2xx during") && twice.ends_with("(and 1 more)"), "{twice}");
+    }
+
+    #[test]
+    fn a_comparison_is_judged_by_the_guarded_run_and_tells_the_other_verdict() {
+        let mut record = run(10..20, 3, 9, Outcome::default());
+        record.unguarded = Some(Box::new(run(10..20, 8, 9, Outcome::default())));
+        let (text, json) = (record.to_string(), serde_json::to_value(&record).unwrap());
+        assert!(text.contains("without guards fail, expected: share of 2xx during"), "{text}");
+        assert_eq!((&json["verdict"], &json["unguarded"]["verdict"]), (&"pass".into(), &"fail".into()));
+        assert_eq!(record.verdict.exit_code(), 0);
     }
 
     #[test]

@@ -106,3 +106,63 @@ fn a_system_that_does_not_start_is_no_verdict() {
     assert!(text(&said.stderr).contains("the system did not start: port 1 is taken"), "{}", text(&said.stderr));
     assert!(!checkout.0.join("target/dev/drills/under-way.json").exists());
 }
+
+/// A stack that stops what it is asked to, and starts nothing; it notes how it was asked, and the rules.
+fn refusing(checkout: &Checkout) {
+    let asked = checkout.0.join("asked");
+    let asked = asked.display();
+    let rules = format!("[ -z \"$RULES_FILE\" ] || cat \"$RULES_FILE\" >>{asked}");
+    let script = format!("#!/bin/sh\necho \"$@\" >>{asked}\n[ \"$1\" = down ] && exit 0\n{rules}\nexit 1\n");
+    fs::write(checkout.0.join("stack"), script).unwrap();
+}
+
+#[test]
+fn several_drills_run_one_after_the_other_and_end_with_a_table_and_a_summary() {
+    let checkout = Checkout::new("several");
+    refusing(&checkout);
+    let reports = checkout.0.join("pages");
+    let said =
+        checkout.drill(&["payment-slow", "recommendation-down", "payment-slow", "--report", reports.to_str().unwrap()]);
+    assert_eq!(said.status.code(), Some(2), "none failed, and none says anything");
+    let table = text(&said.stdout);
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    let expected = [["drill", "verdict"], ["payment-slow", "inconclusive"], ["recommendation-down", "inconclusive"]];
+    assert_eq!(words[..3], expected, "each once: {table}");
+    assert_eq!(table.lines().last(), Some("2 inconclusive"));
+    let summary = fs::read_to_string(reports.join("index.html")).unwrap();
+    assert!(summary.contains("recommendation-down") && summary.contains("the system did not start"));
+    assert!(text(&said.stderr).contains("pages/index.html"));
+}
+
+#[test]
+fn all_means_every_drill_that_there_is() {
+    let checkout = Checkout::new("all");
+    refusing(&checkout);
+    let table = text(&checkout.drill(&["all"]).stdout);
+    let ids: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    for file in scenarios() {
+        assert!(ids.contains(&file.file_stem().unwrap().to_str().unwrap()), "{table}");
+    }
+    assert!(checkout.0.join("target/dev/drills/index.html").is_file());
+}
+
+#[test]
+fn a_comparison_begins_with_a_system_without_guards() {
+    let checkout = Checkout::new("compare");
+    refusing(&checkout);
+    let said = checkout.drill(&["payment-slow", "--compare", "--port-base", "21580"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("without guards: the system did not start"), "{}", text(&said.stderr));
+    assert!(checkout.asked().contains("forced = \"closed\""), "{}", checkout.asked());
+}
+
+#[test]
+fn one_mistake_in_one_of_several_files_keeps_all_of_them_from_running() {
+    let checkout = Checkout::new("one-mistake");
+    let file = checkout.0.join("drills/scenarios/payment-slow.toml");
+    fs::write(&file, fs::read_to_string(&file).unwrap().replacen("min = 0.99", "mini = 0.99", 1)).unwrap();
+    let said = checkout.drill(&["recommendation-down", "payment-slow"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("mini"));
+    assert_eq!(checkout.asked(), "");
+}

@@ -160,6 +160,9 @@ pub struct Up {
     /// Without Redis: the system runs degraded.
     #[arg(long)]
     pub no_redis: bool,
+    /// With rules under which nothing refuses, no breaker opens and nobody gives up early: what the guards are for.
+    #[arg(long)]
+    pub no_guards: bool,
     /// The half of `--detach` that stays.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,
@@ -182,6 +185,7 @@ impl Up {
         args.extend(self.direct.then(|| "--direct".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
         args.extend(self.no_redis.then(|| "--no-redis".to_owned()));
+        args.extend(self.no_guards.then(|| "--no-guards".to_owned()));
         args
     }
 }
@@ -358,11 +362,11 @@ mod tests {
 
     #[test]
     fn the_background_half_gets_the_same_options() {
-        let front =
-            up(&["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2", "--keep", "--direct"]);
+        let wiring = ["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2"];
+        let front = up(&[&wiring[..], &["--keep", "--direct", "--no-guards"]].concat());
         let args = front.background_args();
         let back = up(&args[1..].iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(back.background && !back.detach && back.keep && back.direct && !back.no_redis);
+        assert!(back.background && !back.detach && back.keep && back.direct && back.no_guards && !back.no_redis);
         assert_eq!((back.kafka, back.port_base, back.replicas), (front.kafka, 12_000, front.replicas));
     }
 

@@ -16,6 +16,7 @@ mod layout;
 mod leftovers;
 mod linked;
 mod logs;
+mod no_guards;
 mod oracle;
 mod ports;
 mod postgres;

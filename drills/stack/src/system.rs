@@ -12,6 +12,7 @@ use crate::{
     kafka,
     layout::{Layout, our_program},
     linked::{self, Ways},
+    no_guards,
     ports::Wanted,
     postgres::{self, Cluster},
     probe::Probe,
@@ -56,11 +57,16 @@ impl System {
         };
         let ways = Ways::new(layout, kafka_kind, !up.direct);
         let data = layout.postgres_data();
+        let unguarded = if up.no_guards { Some(no_guards::write(layout)?) } else { None };
         let mut services = Vec::new();
         for service in Service::ALL {
             let program = our_program(service.as_str())?;
             for k in 0..up.replicas_of(service) {
-                services.push(service_spec(layout, &stores, &ways, service, k, program.clone()));
+                let mut spec = service_spec(layout, &stores, &ways, service, k, program.clone());
+                if let Some(file) = &unguarded {
+                    no_guards::wire(&mut spec.env, layout, file, service, k);
+                }
+                services.push(spec);
             }
         }
         Ok(Self {

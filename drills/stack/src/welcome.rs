@@ -34,6 +34,9 @@ pub fn table(system: &System, up: &Up) {
         KafkaKind::External | KafkaKind::Docker => say!("{:<18} {bootstrap}", "kafka"),
     }
     say!("{:<18} {}", "logs", system.layout.logs().display());
+    if up.no_guards {
+        say!("{:<18} OFF, as asked: nothing refuses, no breaker opens, nobody gives up early", "guards");
+    }
     say!("");
 }
 

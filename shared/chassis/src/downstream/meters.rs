@@ -18,6 +18,7 @@ pub(super) struct Meters {
     pub rate_limited: Counter,
     pub breaker_rejected: Counter,
     breaker_state: Gauge,
+    ramp_percent: Gauge,
     opened: Counter,
     half_open_failures: Counter,
     failure_ratio: Gauge,
@@ -50,6 +51,7 @@ impl Meters {
             ),
             breaker_rejected: counter!("stability_breaker_rejected_total", "downstream" => name),
             breaker_state: gauge!("stability_breaker_state", "downstream" => name),
+            ramp_percent: gauge!("stability_ramp_percent", "downstream" => name),
             opened: counter!("stability_breaker_open_total", "downstream" => name),
             half_open_failures: counter!("stability_breaker_half_open_failures_total", "downstream" => name),
             failure_ratio: gauge!("stability_breaker_failure_ratio", "downstream" => name),
@@ -110,6 +112,9 @@ impl Meters {
     /// What is a state and not an event.
     pub fn gauge(&self, now: &DownstreamSnapshot) {
         self.breaker_state.set(f64::from(now.breaker.state.metric()));
+        // Of the calls, how many in a hundred the breaker lets through: some of them only while it climbs the ramp.
+        let whole = if now.breaker.state.metric() == 0 { 100 } else { 0 };
+        self.ramp_percent.set(f64::from(now.breaker.ramp.as_ref().map_or(whole, |ramp| ramp.percent)));
         self.failure_ratio.set(now.breaker.failure_ratio);
         self.slow_ratio.set(now.breaker.slow_ratio);
         if let Some(ms) = now.breaker.last_recovery_ms {

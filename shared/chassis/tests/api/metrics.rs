@@ -28,6 +28,7 @@ const PROMISED: &[(&str, &[&str])] = &[
     ("stability_breaker_failure_ratio", &["downstream"]),
     ("stability_breaker_slow_ratio", &["downstream"]),
     ("stability_breaker_recovery_seconds", &["downstream"]),
+    ("stability_ramp_percent", &["downstream"]),
     ("stability_bulkhead_in_flight", &["downstream"]),
     ("stability_bulkhead_waiting", &["downstream"]),
     ("stability_bulkhead_cap", &["downstream"]),

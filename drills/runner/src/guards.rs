@@ -1,0 +1,80 @@
+//! Whether the system under drill has its guards, and what a drill may ask of one that has not.
+
+use anyhow::{Context, Result};
+use rules::Rules;
+use serde::Serialize;
+use unguarded::without_guards;
+
+use crate::scenario::{Check, Scenario};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guards {
+    On,
+    Off,
+}
+
+/// What guards say of themselves begins so, and there is nobody to say it where there are none.
+const THEIRS: &str = "stability_";
+
+impl Guards {
+    /// The scenario as it is asked of such a system, rules included. Without guards a breaker that did not open proves nothing, so what
+    /// proves the fault by a guard's own word is left out; and the drill goes on to its end however bad it looks, since
+    /// that is what one wants to see. What is expected stays as it is.
+    pub fn asks(self, scenario: &Scenario) -> Result<Scenario> {
+        let mut scenario = scenario.clone();
+        if self == Self::Off {
+            let document = toml::to_string(&scenario.stack.rules).context("cannot write the rules")?;
+            let open = without_guards(Rules::from_toml(&document).context("the drill's own rules")?);
+            scenario.stack.rules = toml::Table::try_from(open).context("cannot write the rules without guards")?;
+            let theirs = |check: &Check| check.metric.as_ref().is_some_and(|metric| metric.starts_with(THEIRS));
+            scenario.proof.retain(|check| !theirs(check));
+            scenario.abort_if.clear();
+        }
+        Ok(scenario)
+    }
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "guards on",
+            Self::Off => "guards off",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::read;
+
+    #[test]
+    fn a_system_without_guards_is_asked_for_the_same_but_for_what_only_guards_can_show() {
+        let text = r#"
+id = "a"
+title = "t"
+story = "s"
+source = "x"
+stack.rules.database.pool = 3
+max_duration = "2m"
+load = { rate = 10, duration = "30s" }
+steady_state = [{ probe = "success_ratio", min = 0.99 }]
+faults = [{ at = "10s", for = "10s", link = "order->payment", kind = "hang" }]
+proof = [
+  { probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 },
+  { probe = "metric", service = "order", metric = "downstream_request_timeout_total", min = 1 },
+  { probe = "fault_applied", link = "order->payment", min = 5 },
+]
+expect = [{ probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 }]
+abort_if = [{ probe = "success_ratio", max = 0.1 }]
+"#;
+        let scenario = read("a.toml", text).unwrap();
+        let counts = |s: &Scenario| (s.steady_state.len(), s.proof.len(), s.expect.len(), s.abort_if.len());
+        assert_eq!(counts(&Guards::On.asks(&scenario).unwrap()), (1, 3, 1, 1));
+        let open = Guards::Off.asks(&scenario).unwrap();
+        assert_eq!(counts(&open), (1, 2, 1, 0));
+        let rules = Rules::from_toml(&toml::to_string(&open.stack.rules).unwrap()).unwrap();
+        assert_eq!(rules, without_guards(rules.clone()));
+        assert_eq!(rules.database.connections(), 3, "what the drill says of other things holds for both");
+    }
+}

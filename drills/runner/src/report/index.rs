@@ -1,0 +1,40 @@
+//! The summary of several drills, which leads to their pages.
+
+use std::fmt::Write;
+
+use super::{
+    html::{self, text},
+    page::word,
+};
+use crate::{batch::Row, probe::Figure};
+
+#[must_use]
+pub fn index(rows: &[Row]) -> String {
+    let held = rows.iter().filter(|row| row.verdict.exit_code() == 0).count();
+    let compared = rows.iter().any(|row| row.unguarded.is_some());
+    let mut body = format!("<h1>Drills</h1>\n<p>{held} of {} passed.</p>\n<div class=\"wide\"><table>\n", rows.len());
+    body.push_str("<tr><th>drill</th><th>verdict</th>");
+    body.push_str(if compared { "<th>without guards</th>" } else { "" });
+    body.push_str("<th class=\"number\">seconds</th><th>why</th></tr>\n");
+    for row in rows {
+        let id = text(&row.id);
+        let link = match &row.report {
+            Some(page) => format!("<a href=\"{}\">{id}</a>", text(page)),
+            None => id.to_string(),
+        };
+        let without = row.unguarded.map(word).unwrap_or_default();
+        let without = if compared { format!("<td>{without}</td>") } else { String::new() };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            body,
+            "<tr><td>{link}<br><span class=\"quiet\">{}</span></td><td>{}</td>{without}\
+             <td class=\"number\">{}</td><td>{}</td></tr>",
+            text(&row.title),
+            word(row.verdict),
+            Figure(row.seconds.round()),
+            text(&row.headline)
+        );
+    }
+    body.push_str("</table></div>\n");
+    html::page("Drills", &body)
+}
