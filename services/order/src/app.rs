@@ -118,7 +118,6 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             let (connections, idle) = database.connections();
             json!({
                 "database": {"connections": connections, "idle": idle},
-                "free_waits": workflow.changes.free_waits(),
                 "downstream": downstream::snapshots(&callees),
                 "degrade": [
                     workflow.recommendation.switch().snapshot(),

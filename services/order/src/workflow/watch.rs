@@ -1,10 +1,10 @@
 //! Waiting for an order to change, for clients that ask with `Prefer: wait=N`.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use contracts::OrderId;
 use resilience::Deadline;
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
 use super::Workflow;
 use crate::{domain::Order, error::Error};
@@ -13,19 +13,16 @@ use crate::{domain::Order, error::Error};
 #[derive(Clone)]
 pub struct Changes {
     announced: broadcast::Sender<OrderId>,
-    waiters: Arc<Semaphore>,
 }
 
 /// Announcements that a slow waiter may fall behind by; one that falls further looks at the database.
 const BACKLOG: usize = 1_024;
-/// Waits at once. They hold no connection while they wait, but each holds its client's.
-const MAX_WAITERS: usize = 64;
 /// Another replica may have made the change, and tells nobody here.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { announced: broadcast::channel(BACKLOG).0, waiters: Arc::new(Semaphore::new(MAX_WAITERS)) }
+        Self { announced: broadcast::channel(BACKLOG).0 }
     }
 }
 
@@ -35,18 +32,12 @@ impl Changes {
         // Nobody waiting is the usual case.
         drop(self.announced.send(order));
     }
-
-    #[must_use]
-    pub fn free_waits(&self) -> usize {
-        self.waiters.available_permits()
-    }
 }
 
 impl Workflow {
-    /// The order, once it differs from `seen` or is final, or as it is when `until` has come. Answers at once when too
-    /// many wait already.
+    /// The order, once it differs from `seen` or is final, or as it is when `until` has come. How many may wait at once
+    /// is the route's rule, and its caller's to see to.
     pub async fn wait_for_change(&self, seen: Order, until: Deadline, deadline: Deadline) -> Result<Order, Error> {
-        let Ok(_permit) = self.changes.waiters.try_acquire() else { return Ok(seen) };
         let mut announced = self.changes.announced.subscribe();
         let mut order = seen.clone();
         loop {

@@ -169,7 +169,7 @@ async fn whoever_waits_for_an_order_is_told_of_its_cancellation() {
     let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
     let waiting =
         tokio::spawn(world.app.get(&path).bearer_auth(user_token(world.user)).header("prefer", "wait=10").send());
-    eventually("somebody waits", async || (world.state().await["free_waits"] == json!(63)).then_some(())).await;
+    eventually("somebody waits", async || (world.waiting().await == 1).then_some(())).await;
     assert_eq!(world.cancel(&order).await.0, 200);
     let (_, seen) = answer(waiting.await.unwrap().unwrap()).await;
     assert_ne!((&seen["status"], &seen["updated_at"]), (&order["status"], &order["updated_at"]));

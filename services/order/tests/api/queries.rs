@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::{Reply, eventually, user_token};
 use uuid::Uuid;
 
-use crate::world::{World, answer, tea};
+use crate::world::{World, answer, patient, tea};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_are_listed_newest_first_page_by_page() {
@@ -58,24 +58,38 @@ async fn another_users_order_is_as_good_as_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_can_wait_for_a_change() {
-    let world = World::start().await;
+async fn clients_can_wait_for_a_change_and_so_many_as_the_rule_says() {
+    let mut rules = patient();
+    rules.service.order.max_in_flight = 1;
+    rules.route.get_mut("GET /v1/orders/{order_id}").unwrap().max_waiting = 2;
+    let world = World::with_rules(rules).await;
     world.payment.behave(|_| Reply::Close);
     let (_, order) = world.place("k", &tea()).await;
     let path = format!("/v1/orders/{}", order["id"].as_str().unwrap());
-    let waiting = world.app.get(&path).bearer_auth(user_token(world.user)).header("prefer", "wait=10");
-    let waiting = tokio::spawn(waiting.send());
-    eventually("it waits", || async {
-        let state = world.app.client.get(world.app.admin_url("/internal/state")).send().await.unwrap();
-        (answer(state).await.1["state"]["free_waits"] == 63).then_some(())
-    })
-    .await;
+    let ask = || world.app.get(&path).bearer_auth(user_token(world.user)).header("prefer", "wait=10");
+    let mut waiting = Vec::new();
+    for count in 1..=2 {
+        // Those before it wait, and are not in flight: there is one place alone.
+        waiting.push(tokio::spawn(ask().send()));
+        eventually("it waits", || async { (world.waiting().await == count).then_some(()) }).await;
+    }
+    assert_eq!(answer(ask().send().await.unwrap()).await, (200, order.clone()), "one too many is answered at once");
+    assert_eq!(world.waiting().await, 2);
+
+    // As soon as the rule changes.
+    world.rule(|rules| rules.route.get_mut("GET /v1/orders/{order_id}").unwrap().max_waiting = 3);
+    waiting.push(tokio::spawn(ask().send()));
+    eventually("the third waits", || async { (world.waiting().await == 3).then_some(()) }).await;
     sqlx::query("update orders set status = 'confirmed', payment_state = 'approved', updated_at = now()")
         .execute(world.db.pool())
         .await
         .unwrap();
-    let (status, changed) = answer(waiting.await.unwrap().unwrap()).await;
-    assert_eq!((status, &changed["status"]), (200, &json!("confirmed")));
+    for waiting in waiting {
+        let (status, changed) = answer(waiting.await.unwrap().unwrap()).await;
+        assert_eq!((status, &changed["status"]), (200, &json!("confirmed")));
+    }
+    eventually("nobody waits", || async { (world.waiting().await == 0).then_some(()) }).await;
+    assert_eq!(world.get(&path).await.0, 200, "every place has been given back");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -202,6 +202,13 @@ impl World {
         answer(state).await.1["state"].clone()
     }
 
+    /// How many wait for an order to change.
+    pub async fn waiting(&self) -> u64 {
+        let state = self.app.client.get(self.app.admin_url("/internal/state")).send().await.unwrap();
+        let state = answer(state).await.1;
+        state["guards"]["routes"]["GET /v1/orders/{order_id}"]["waiting"]["taken"].as_u64().unwrap()
+    }
+
     pub async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(self.db.pool()).await.unwrap()
     }

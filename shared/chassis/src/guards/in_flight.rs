@@ -31,6 +31,18 @@ pub(super) struct InFlight(Arc<AtomicU32>);
 #[derive(Debug)]
 pub(super) struct Permit(Arc<AtomicU32>);
 
+impl Permit {
+    /// The place is free for somebody else, for now. Whoever steps aside keeps the permit until it has stepped back.
+    pub fn step_aside(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Takes the place again, over the mark if need be: what was let in is finished, and not refused half-way.
+    pub fn step_back(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);

@@ -16,6 +16,7 @@ mod rate_limit_headers;
 mod refusal;
 mod route_limits;
 mod tenants;
+mod waiting;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -47,6 +48,7 @@ use tenants::Tenants;
 
 pub use quotas::{BadRule, SharedRedis};
 pub use refusal::Refused;
+pub use waiting::{Place, Waiting};
 
 /// Often enough that memory follows the present, seldom enough that nobody notices.
 const EVICT_EVERY: Duration = Duration::from_secs(5);
@@ -201,15 +203,17 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     let refuse = |refused| guards.refusals.answer(refused, rules.version);
 
     let caps = in_flight::caps(guards.service, &rules);
-    let _permit = guards.in_flight.enter(caps.of(criticality)).map_err(refuse)?;
+    let permit = guards.in_flight.enter(caps.of(criticality)).map_err(refuse)?;
     let route = guards.routes.find(request.method().as_str(), &pattern);
-    let _route_permit = match (route, rule.max_in_flight) {
+    let route_permit = match (route, rule.max_in_flight) {
         (Some(route), Some(most)) => {
             let caps = in_flight::Caps::new(most, caps.sheddable_share);
             Some(route.in_flight.enter(caps.of(criticality)).map_err(refuse)?)
         }
         _ => None,
     };
+    let waiting = route.map(|route| route.waiting.clone()).unwrap_or_default();
+    let place = Place::new([permit].into_iter().chain(route_permit), waiting, rule.max_waiting);
     let mut governed = Governed::default();
     let taken = route.map(|route| route.look()).transpose().map_err(refuse)?.flatten();
     guards.keys.take(&asking, rule.key_limit, &mut governed).map_err(refuse)?;
@@ -227,6 +231,7 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     let provider = guards.service.as_str();
     guards.signals.check(context, provider).map_err(|held| refuse(Refusal::by_rule(&held)))?;
 
+    request.extensions_mut().insert(place);
     let started = Instant::now();
     let answer = next.call(request).await;
     // A request that its client leaves ends above, and says nothing.
@@ -237,6 +242,8 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
     guards.signals.record(context, provider, failed, started.elapsed(), bytes);
     let mut answer = answer?;
     governed.write(answer.headers_mut());
+    // The request outlives its handler; its place does not.
+    answer.request().extensions_mut().remove::<Place>();
     Ok(answer)
 }
 

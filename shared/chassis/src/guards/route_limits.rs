@@ -38,6 +38,8 @@ pub(super) struct RouteLimit {
     limiter: ArcSwap<Limiter>,
     /// Of this route alone.
     pub in_flight: InFlight,
+    /// Those of them that wait for something to change.
+    pub waiting: InFlight,
     /// A service shows the routes that are its own, used or not, and not those of its siblings.
     shown: AtomicBool,
 }
@@ -53,6 +55,7 @@ impl RouteLimits {
                 method,
                 limiter: ArcSwap::from_pointee(limiter),
                 in_flight: InFlight::default(),
+                waiting: InFlight::default(),
                 shown: AtomicBool::new(rules::service_of(name) == Some(service.as_str())),
             });
         }
@@ -107,11 +110,13 @@ impl RouteLimit {
         limiter.acquire(deadline).await.map_err(|limited| Refusal::rate_limited(MECHANISM, POLICY, limited))
     }
 
-    /// The limiter, and the cap of this route alone where its rule has one.
+    /// The limiter, who waits, and the cap of this route alone where its rule has one.
     fn snapshot(&self, rules: &Rules) -> Value {
         let mut shown = json!(self.limiter.load().snapshot());
         let pattern = self.name.split_once(' ').map_or("", |(_, pattern)| pattern);
-        if let Some(most) = rules.route(self.method, pattern).max_in_flight {
+        let rule = rules.route(self.method, pattern);
+        shown["waiting"] = json!({"taken": self.waiting.taken(), "limit": rule.max_waiting});
+        if let Some(most) = rule.max_in_flight {
             shown["in_flight"] = json!({"taken": self.in_flight.taken(), "limit": most});
         }
         shown

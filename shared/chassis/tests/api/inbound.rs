@@ -125,6 +125,24 @@ async fn every_sender_of_webhooks_has_a_quota_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_service_has_a_quota_of_its_own() {
+    let mut rules = rules(5, MANY);
+    rules.key_limits.caller.default = Quota::new(HARDLY_ANY, 3);
+    let shop = Shop::open(rules).await;
+    let ask = async |caller| shop.app.get("/v1/stock").bearer_auth(caller_token(caller)).send().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(ask(Service::Payment).await.status(), 200);
+    }
+    let refused = ask(Service::Payment).await;
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["ratelimit-policy"]),
+        (429, &"\"caller\";q=3;w=3000".parse().unwrap())
+    );
+    assert_eq!(problem(refused).await.mechanism.as_deref(), Some("rate_limit.caller"));
+    assert_eq!(ask(Service::Order).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_tenant_has_a_quota_for_all_its_users() {
     let mut rules = rules(5, MANY);
     rules.key_limits.tenant.default = Quota::new(HARDLY_ANY, 7);
@@ -272,7 +290,8 @@ async fn refusals_are_counted_and_limiters_can_be_seen() {
     assert_eq!(
         state["routes"][Rules::PLACE_ORDER],
         json!({
-            "kind": "token_bucket", "limit": 10, "window_ms": 10_000_000, "remaining": 7
+            "kind": "token_bucket", "limit": 10, "window_ms": 10_000_000, "remaining": 7,
+            "waiting": {"taken": 0, "limit": 100}
         })
     );
     assert_eq!((&state["keys"]["user"]["keys"], &state["keys"]["poll"]["keys"]), (&json!(1), &json!(0)));

@@ -63,7 +63,8 @@ pub struct Route {
     /// Requests in flight at once on this route of one instance; unset: only the service's own cap holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    /// Requests that may wait at once for something to change. They do nothing meanwhile, so they are counted apart.
+    /// Requests that may wait at once for something to change (`Prefer: wait=N`); one more is answered at once. While it
+    /// waits, a request does next to nothing, so it is counted here and not among those in flight.
     pub max_waiting: u32,
     /// For all callers of one instance together.
     pub limit: LimiterConfig,
@@ -106,7 +107,8 @@ impl Default for Route {
             timeout: ms(1_000),
             min_useful_budget: ms(10),
             max_in_flight: None,
-            // A few for every core: a wait costs a task and a few kilobytes, and no connection.
+            // A wait costs a task, a few kilobytes and its client's connection, of which a worker holds 2 048; and one
+            // look at the database every quarter of a second, 400 a second for all, half of what a route's reads may do.
             max_waiting: 100,
             // Three times what order lets in, since it calls each of the others about once and they retry.
             limit: per_second(1_000.0, 1_500),
