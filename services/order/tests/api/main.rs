@@ -9,6 +9,7 @@ mod events;
 mod idempotency;
 mod malformed;
 mod place_order;
+mod process;
 mod products;
 mod queries;
 mod recover;
