@@ -3,7 +3,7 @@
 //! A database that is slow must not be waited for longer than the request has left, and a database that is gone has
 //! to be told from a mistake of ours: the first is a 503 that can be retried, the second a 500 that has to be fixed.
 
-use std::{str::FromStr, time::Duration};
+use std::{pin::pin, str::FromStr, time::Duration};
 
 use contracts::{Problem, ProblemType};
 use resilience::Deadline;
@@ -14,6 +14,8 @@ use sqlx::{
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::suspicion::{still_answers, suspect};
 
 /// A transaction of the service's own database.
 pub type Tx = Transaction<'static, Postgres>;
@@ -63,10 +65,12 @@ impl Database {
             // A transaction that its process forgot must not hold locks for ever.
             ("idle_in_transaction_session_timeout", "10000".to_owned()),
         ]);
+        let statement_timeout = config.statement_timeout;
         let pool = PgPoolOptions::new()
             .max_connections(config.connections)
             .acquire_timeout(config.acquire_timeout)
             .idle_timeout(Duration::from_secs(300))
+            .after_release(move |connection, _| Box::pin(still_answers(connection, statement_timeout)))
             .connect_lazy_with(options);
         let database =
             Self { pool, acquire_timeout: config.acquire_timeout, statement_timeout: config.statement_timeout };
@@ -112,9 +116,13 @@ impl Database {
     async fn begin_limited(&self, deadline: Deadline) -> Result<Tx, StorageError> {
         let remaining = deadline.remaining();
         let wait = remaining.min(self.acquire_timeout);
-        let mut tx = match tokio::time::timeout(wait, self.pool.begin()).await {
+        let beginning = pin!(self.pool.begin());
+        let mut tx = match tokio::time::timeout(wait, beginning).await {
             Ok(begun) => begun?,
-            Err(_) => return Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut)),
+            Err(_) => {
+                suspect();
+                return Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut));
+            }
         };
         // Zero would mean no limit at all.
         let limit = deadline.remaining().min(self.statement_timeout).max(Duration::from_millis(1));
@@ -163,9 +171,14 @@ pub async fn within<T, E: From<StorageError>>(
     deadline: Deadline,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
+    // Pinned here, so that its connection goes back after the suspicion is told and not before.
+    let work = pin!(work);
     match tokio::time::timeout_at(deadline.instant(), work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut).into()),
+        Err(_) => {
+            suspect();
+            Err(StorageError::Unavailable(sqlx::Error::PoolTimedOut).into())
+        }
     }
 }
 

@@ -8,5 +8,6 @@ pub mod migrations;
 pub mod outbox;
 pub mod pruning;
 pub mod retry;
+pub mod suspicion;
 
 pub use database::{Database, StorageError, Tx, within};

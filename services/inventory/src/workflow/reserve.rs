@@ -28,7 +28,8 @@ pub enum Reserved {
     Again(Reservation),
 }
 
-/// An error means that nothing was reserved by this call.
+/// A refusal means that nothing was reserved by this call. Where the database did not answer, it may have been: the
+/// commit may have taken effect. The same call again finds out.
 pub async fn reserve(
     database: &Database,
     deadline: Deadline,

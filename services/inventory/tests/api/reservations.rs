@@ -1,12 +1,15 @@
 //! Reserving, committing and letting go.
 
+use std::{num::NonZeroU32, time::Duration};
+
 use contracts::{
-    OrderId, ProblemType,
+    OrderId, ProblemType, headers,
     inventory::{Reservation, ReservationState},
 };
 use serde_json::{Value, json};
+use testkit::{Link, TestDatabase, eventually};
 
-use crate::shop::{Shop, fields, held, ok, refused};
+use crate::shop::{Shop, fields, held, ok, patient, refused};
 
 #[tokio::test]
 async fn a_reservation_holds_all_items_at_todays_prices_in_the_order_of_the_request() {
@@ -48,6 +51,51 @@ async fn a_reservation_that_is_sent_again_stands_at_the_price_it_was_made_at() {
     assert_eq!(turned.status(), 200);
     assert_eq!(held(turned).await.items, first.items.iter().rev().cloned().collect::<Vec<_>>());
     assert_eq!(shop.units("TEA-SENCHA-100").await, (10_000, 2, 0));
+}
+
+/// Whoever waits for a commit and hears nothing knows nothing.
+#[tokio::test]
+async fn a_commit_whose_reply_was_lost_took_effect_and_the_same_call_again_finds_it() {
+    let database = TestDatabase::create().await;
+    let link = Link::to(&database).await;
+    let shop = Shop::open_through(database, link.url.clone(), patient()).await;
+    link.lose_replies_after(&["insert into reservations", "COMMIT"]);
+    let order = OrderId::generate();
+    let items = json!({"items": [{"sku": "TEA-SENCHA-100", "quantity": 2}]});
+    let put = shop.put(&format!("/v1/reservations/{order}")).json(&items).header(headers::EXPECTED_TIMEOUT_MS, "1500");
+    refused(put.send().await.unwrap(), ProblemType::StorageUnavailable).await;
+    assert!(link.has_lost_replies(), "it was the commit");
+    assert_eq!(shop.reserve(order, &[("TEA-SENCHA-100", 2)]).await.status(), 200, "it stood already");
+    assert_eq!(shop.units("TEA-SENCHA-100").await, (10_000, 2, 0));
+}
+
+#[tokio::test]
+async fn a_pool_that_is_full_is_told_as_such_with_when_to_return() {
+    let mut rules = patient();
+    rules.database.pool = Some(NonZeroU32::MIN);
+    rules.database.acquire_timeout = Duration::from_millis(500);
+    let database = TestDatabase::create().await;
+    let url = database.url();
+    let shop = Shop::open_through(database, url, rules).await;
+    let mut tx = shop.database.pool().begin().await.unwrap();
+    sqlx::query("select from stock where sku = 'CUP-MUG-BLUE' for update").execute(&mut *tx).await.unwrap();
+    let order = OrderId::generate();
+    let told = async {
+        eventually("the one connection waits for the row", async || {
+            let waiting = "select count(*) from pg_stat_activity
+                            where datname = current_database() and wait_event_type = 'Lock'";
+            let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(shop.database.pool()).await.unwrap();
+            (waiting == 1).then_some(())
+        })
+        .await;
+        let refusal = shop.get("/v1/stock/TEA-SENCHA-100").send().await.unwrap();
+        assert_eq!(refusal.headers()["retry-after"], "1");
+        let problem = refused(refusal, ProblemType::StorageUnavailable).await;
+        assert_eq!((problem.mechanism.as_deref(), problem.retryable), (Some("storage"), true));
+        tx.rollback().await.unwrap();
+    };
+    let (reserved, ()) = tokio::join!(shop.reserve(order, &[("CUP-MUG-BLUE", 1)]), told);
+    assert_eq!(reserved.status(), 201);
 }
 
 #[tokio::test]

@@ -30,9 +30,18 @@ impl Shop {
     pub async fn open_with(kafka: KafkaConfig) -> Self {
         let database = TestDatabase::create().await;
         let config = Config { database_url: database.url(), kafka };
-        let app =
-            TestApp::start(Service::Inventory, patient(), |wiring, lifecycle| app::build(config, wiring, lifecycle))
-                .await;
+        Self::open_on(database, config, patient()).await
+    }
+
+    /// With an address of the database that need not be its own, and no broker.
+    pub async fn open_through(database: TestDatabase, database_url: String, rules: Rules) -> Self {
+        let config = Config { database_url, kafka: KafkaConfig::new("127.0.0.1:1", "inventory") };
+        Self::open_on(database, config, rules).await
+    }
+
+    async fn open_on(database: TestDatabase, config: Config, rules: Rules) -> Self {
+        let app = TestApp::start(Service::Inventory, rules, |wiring, lifecycle| app::build(config, wiring, lifecycle));
+        let app = app.await;
         Self { app, database: database.connect().await, _database: database }
     }
 

@@ -1,6 +1,6 @@
 //! One message, until it is done with: handled, passed over, or a dead letter.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use contracts::{Event, trace::TraceContext};
 use futures_util::FutureExt;
@@ -101,12 +101,15 @@ impl<H: Handler> Processor<H> {
             permit = self.permits.acquire() => permit.map_err(|_| Stopped)?,
             () = self.stop.cancelled() => return Err(Stopped),
         };
-        let handled = AssertUnwindSafe(self.handler.handle(event)).catch_unwind();
+        let handled = pin!(AssertUnwindSafe(self.handler.handle(event)).catch_unwind());
         Ok(match timeout(self.config.handle_limit, handled).await {
             Ok(Ok(result)) => result,
             // Not dead-lettered: a fault in our code says nothing about the event, and a deployment can mend it.
             Ok(Err(_)) => Err(HandleError::transient("the handler panicked")),
-            Err(_) => Err(HandleError::transient("the handler took too long")),
+            Err(_) => {
+                durable::suspicion::suspect();
+                Err(HandleError::transient("the handler took too long"))
+            }
         })
     }
 
