@@ -3,7 +3,7 @@
 use contracts::{OrderId, ProblemType, Service, UserId};
 use reqwest::Method;
 use serde_json::Value;
-use testkit::{caller_token, user_token};
+use testkit::{caller_token, malformed::Listener, user_token};
 
 use crate::till::{Till, refused};
 
@@ -61,6 +61,18 @@ async fn a_body_that_cannot_be_read_is_refused() {
     refused(put("").await.unwrap(), ProblemType::InvalidRequest).await;
     refused(put(&" ".repeat(70_000)).await.unwrap(), ProblemType::PayloadTooLarge).await;
     refused(till.put(&path).body("{}").send().await.unwrap(), ProblemType::UnsupportedMediaType).await;
+}
+
+#[tokio::test]
+async fn whatever_is_sent_there_is_an_answer_on_both_ports() {
+    let till = Till::open().await;
+    let path = format!("/v1/redemptions/{}", OrderId::generate());
+    let token = caller_token(Service::Order);
+    let route = Listener::route(till.app.running.api_addr(), "PUT", &path, &token);
+    route.refuses_malformed_bodies().await;
+    route.refuses_malformed_headers().await;
+    route.answers_what_is_hardly_http().await;
+    Listener::route(till.app.running.admin_addr(), "GET", "/readyz", &token).answers_what_is_hardly_http().await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! What is refused before anything is looked at.
 
-use contracts::{AttemptId, UserId, headers};
+use contracts::{AttemptId, RefundId, Service, UserId, headers};
 use serde_json::{Value, json};
-use testkit::user_token;
+use testkit::{caller_token, malformed::Listener, user_token};
 
 use crate::scene::{Scene, approves, charge, path, send, send_anonymously};
 
@@ -10,11 +10,13 @@ use crate::scene::{Scene, approves, charge, path, send, send_anonymously};
 async fn only_services_are_let_in() {
     let scene = Scene::start(approves()).await;
     let id = AttemptId::generate();
+    let refund = json!({"refund_id": RefundId::generate(), "amount_minor": 1, "reason": "cancelled"});
     let requests = || {
         [
             scene.app.put(&path(id)).json(&charge()),
             scene.app.get(&path(id)),
             scene.app.post(&format!("{}/fence", path(id))),
+            scene.app.post(&format!("{}/refunds", path(id))).json(&refund),
         ]
     };
     for request in requests() {
@@ -63,6 +65,24 @@ async fn a_body_that_is_wrong_is_refused_by_field_and_charges_nothing() {
     let bad_header = scene.app.put(&path(id)).json(&charge()).header(headers::EXPECTED_TIMEOUT_MS, "soon");
     send(bad_header).await.is_problem(400, "invalid-request");
     assert_eq!(scene.state(id).await, None);
+    assert_eq!(scene.charges(), 0);
+}
+
+#[tokio::test]
+async fn whatever_is_sent_there_is_an_answer_on_every_port() {
+    let scene = Scene::start(approves()).await;
+    let (api, token) = (scene.app.running.api_addr(), caller_token(Service::Order));
+    let route = Listener::route(api, "PUT", &path(AttemptId::generate()), &token);
+    route.refuses_malformed_bodies().await;
+    route.refuses_malformed_headers().await;
+    route.answers_what_is_hardly_http().await;
+    // What a stranger may send to: not signed, so that it is all one.
+    let webhook = Listener::route(api, "POST", "/v1/webhooks/provider", "");
+    webhook.answers_what_is_hardly_http().await;
+    let unsigned = ["", "{", &"[".repeat(60_000)].map(|body| ("unsigned", webhook.json(body), 401));
+    webhook.refuses(unsigned.into()).await;
+    webhook.refuses(vec![("too large", webhook.json(&" ".repeat(70_000)), 413)]).await;
+    Listener::route(scene.app.running.admin_addr(), "GET", "/healthz", &token).answers_what_is_hardly_http().await;
     assert_eq!(scene.charges(), 0);
 }
 

@@ -2,7 +2,7 @@
 
 use contracts::{ProblemType, Service as Name, UserId};
 use serde_json::Value;
-use testkit::{caller_token, user_token};
+use testkit::{caller_token, malformed::Listener, user_token};
 
 use crate::service::{Service, refused};
 
@@ -54,6 +54,16 @@ async fn a_query_that_cannot_be_meant_is_refused_by_name() {
         let problem = refused(service.ask(query).await, ProblemType::InvalidRequest).await;
         assert_eq!(problem.errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), [field], "{query}");
     }
+}
+
+#[tokio::test]
+async fn whatever_is_sent_there_is_an_answer_on_both_ports() {
+    let service = Service::start().await;
+    let token = caller_token(Name::Order);
+    let route = Listener::route(service.app.running.api_addr(), "GET", "/v1/recommendations", &token);
+    route.refuses_malformed_headers().await;
+    route.answers_what_is_hardly_http().await;
+    Listener::route(service.app.running.admin_addr(), "GET", "/metrics", &token).answers_what_is_hardly_http().await;
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod quotas;
 mod relay;
 mod ruling;
 mod shop;
+mod slow;
 mod small;
 mod stopping;
 mod storm;
