@@ -57,3 +57,32 @@ fn webhook_secrets(env: &mut Env) -> Result<Secrets, ConfigError> {
     }
     Ok(Secrets::new(secrets))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Secrets, ConfigError> {
+        webhook_secrets(&mut Env::from_pairs(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()))))
+    }
+
+    #[test]
+    fn outside_dev_every_secret_of_webhooks_has_to_be_there_long_and_not_well_known() {
+        let (one, other) = ("w".repeat(32), "v".repeat(32));
+        let listed = |more: &str| format!("{one}, {more}");
+        let production = ("APP_ENV", "production");
+        assert!(read(&[production, ("WEBHOOK_SECRETS", &listed(&other))]).is_ok());
+        for list in
+            ["", ",", "short", dev_secrets::WEBHOOK_SECRET, &listed(dev_secrets::WEBHOOK_SECRET), &listed("short")]
+        {
+            let refused = read(&[production, ("WEBHOOK_SECRETS", list)]).unwrap_err();
+            assert_eq!(refused.variable, "WEBHOOK_SECRETS", "{list}");
+            assert!(!refused.to_string().contains(&one), "{refused}");
+        }
+        // An environment that nobody named is no development.
+        assert!(read(&[("WEBHOOK_SECRETS", dev_secrets::WEBHOOK_SECRET)]).is_err());
+        assert!(read(&[]).is_err());
+        assert!(read(&[("APP_ENV", "dev")]).is_ok());
+        assert!(read(&[("APP_ENV", "dev"), ("WEBHOOK_SECRETS", dev_secrets::WEBHOOK_SECRET)]).is_ok());
+    }
+}
