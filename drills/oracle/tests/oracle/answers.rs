@@ -79,6 +79,17 @@ async fn a_key_that_was_answered_with_two_orders_is_found() {
 }
 
 #[tokio::test]
+async fn a_success_that_names_no_order_is_found() {
+    let mut scene = Scene::new().await;
+    let sold = scene.confirmed("TEA").await;
+    for status in [200, 201, 202] {
+        scene.answers = vec![Answer { order_id: None, ..told(&sold, status, json!({"status": "confirmed"})) }];
+        let subject = format!("POST key of {} of user {}", sold.id, UserId::from_uuid(sold.user));
+        Scene::expect(&scene.judged().await, 6, &[(subject, "an order without an id")]);
+    }
+}
+
+#[tokio::test]
 async fn answers_that_promise_nothing_are_passed_over() {
     let mut scene = Scene::new().await;
     let sold = scene.confirmed("TEA").await;

@@ -1,6 +1,10 @@
 //! (7)
 
-use contracts::event::{EventData, OrderConfirmed, OrderRejected};
+use contracts::event::{
+    CompensationDue, CouponCompensate, CouponSettled, EventData, OrderCancelled, OrderConfirmed, OrderRejected,
+    PaymentApproved, PaymentDeclined, PaymentDeferred, PaymentFenced, PaymentRefundRequested, PaymentRefunded,
+    PaymentReview, PaymentUnknown,
+};
 use events::dlq::DeadLetter;
 use oracle::{Stores, World, invariants};
 use serde_json::json;
@@ -36,6 +40,59 @@ async fn events_that_wait_or_were_not_applied_are_found() {
     scene.coupon.run(due("2001-01-01T00:00:00Z")).await;
     offenders.push((format!("coupon.compensation_due {later}"), "not applied by coupon.compensate"));
     Scene::expect(&scene.judged().await, 7, &offenders);
+}
+
+#[tokio::test]
+async fn every_event_is_missed_at_each_of_its_consumers() {
+    let scene = Scene::new().await;
+    let sale = scene.confirmed("TEA").await;
+    let (order, payment, coupon) = (&scene.order, &scene.payment, &scene.coupon);
+    let with_coupon = json!({"coupon_code": "OFF"});
+    let rows = [
+        (order, OrderConfirmed::TYPE, json!({}), &["inventory", "recommendation"][..]),
+        (order, OrderConfirmed::TYPE, with_coupon, &["inventory", "coupon", "recommendation"]),
+        (order, OrderRejected::TYPE, json!({}), &["inventory", "coupon"]),
+        (order, OrderCancelled::TYPE, json!({}), &["inventory", "coupon"]),
+        (order, CouponCompensate::TYPE, json!({}), &["coupon"]),
+        (order, PaymentUnknown::TYPE, json!({}), &["payment"]),
+        (order, PaymentDeferred::TYPE, json!({}), &["payment"]),
+        (order, PaymentRefundRequested::TYPE, json!({}), &["payment"]),
+        (payment, PaymentApproved::TYPE, json!({}), &["order"]),
+        (payment, PaymentDeclined::TYPE, json!({}), &["order"]),
+        (payment, PaymentFenced::TYPE, json!({}), &["order"]),
+        (payment, PaymentRefunded::TYPE, json!({}), &["order"]),
+        (payment, PaymentReview::TYPE, json!({}), &["order"]),
+        (coupon, CouponSettled::TYPE, json!({}), &["order"]),
+        (coupon, CompensationDue::TYPE, json!({}), &["coupon.compensate"]),
+    ];
+    let mut missing = Vec::new();
+    for (by, kind, data, consumers) in rows {
+        let event = scene.said(by, kind, &sale, data, &[]).await;
+        missing.extend(consumers.iter().map(|consumer| (event, kind, *consumer)));
+    }
+    let found = |missing: &[(uuid::Uuid, &str, &str)]| -> Vec<(String, String)> {
+        let what = |consumer: &str| format!("of order {}: not applied by {consumer}", sale.id);
+        let mut found: Vec<_> = missing.iter().map(|(id, kind, by)| (format!("{kind} {id}"), what(by))).collect();
+        found.sort();
+        found
+    };
+    let judged = async || -> Vec<(String, String)> {
+        let offenders = scene.judged().await.invariants.swap_remove(6).offenders;
+        offenders.into_iter().map(|offender| (offender.subject, offender.what)).collect()
+    };
+    assert_eq!(judged().await, found(&missing));
+    // What they take in is missed no longer.
+    for (event, _, consumer) in missing {
+        let store = match consumer {
+            "order" => order,
+            "payment" => payment,
+            "inventory" => &scene.inventory,
+            "recommendation" => &scene.recommendation,
+            _ => coupon,
+        };
+        store.run(format!("insert into inbox (consumer, event_id) values ('{consumer}', '{event}')")).await;
+    }
+    assert_eq!(judged().await, []);
 }
 
 #[tokio::test]

@@ -29,6 +29,34 @@ async fn units_that_are_lost_or_counted_twice_are_found() {
 }
 
 #[tokio::test]
+async fn stock_that_is_negative_or_more_than_there_is_and_a_product_that_is_gone_are_found() {
+    let scene = Scene::new().await;
+    scene.pending("POT", "unknown").await;
+    scene.inventory.run("insert into products values ('JUG', 'Thing', 500, 'USD')").await;
+    scene.inventory.run("insert into stock (sku, on_hand, received) values ('JUG', 100, 100)").await;
+    scene.confirmed("JUG").await;
+    // The database itself refuses all this but the last. Each but CUP's breaks one rule alone.
+    scene
+        .inventory
+        .run(
+            "alter table stock drop constraint stock_on_hand_check, drop constraint stock_reserved_check,
+                               drop constraint stock_sold_check;
+             update stock set on_hand = -1, received = -1 where sku = 'TEA';
+             update stock set on_hand = 102, sold = -2, reserved = -1 where sku = 'CUP';
+             update stock set on_hand = 1, received = 1 where sku = 'POT';
+             delete from stock where sku = 'JUG'",
+        )
+        .await;
+    let offenders = [
+        ("product TEA".to_owned(), "-1 on hand, 0 reserved, 0 sold"),
+        ("product CUP".to_owned(), "102 on hand, -1 reserved, -2 sold"),
+        ("product POT".to_owned(), "1 on hand, 2 reserved, 0 sold"),
+        ("product JUG".to_owned(), "reserved or sold, and not in stock"),
+    ];
+    Scene::expect(&scene.judged().await, 4, &offenders);
+}
+
+#[tokio::test]
 async fn reservations_that_do_not_fit_their_orders_are_found() {
     let scene = Scene::new().await;
     let set = async |sale: &crate::sale::Sale, state: &str| {
