@@ -115,12 +115,25 @@ async fn the_admin_port_shows_health_metrics_state_and_the_api_document() {
     let get = async |path: &str| answer(world.app.client.get(world.app.admin_url(path)).send().await.unwrap()).await;
     assert_eq!(get("/healthz").await.0, 200);
     assert_eq!(get("/readyz").await.0, 200);
-    let (status, metrics) = get("/metrics").await;
-    assert_eq!(status, 200);
-    let text = metrics.as_str().unwrap();
-    for name in ["http_requests_total", "http_request_duration_seconds_bucket", "orders_total", "outbox_backlog"] {
-        assert!(text.contains(name), "{name}");
-    }
+    world.payment.behave(|_| Reply::Close);
+    assert_eq!(world.place("pending", &tea()).await.0, 202);
+    // Of all the services that run in this process; this one sets its own again every second.
+    let at_least = |text: &str, name: &str, least: f64| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        value.is_some_and(|value| value >= least)
+    };
+    eventually("what is promised is there", || async {
+        let (status, metrics) = get("/metrics").await;
+        assert_eq!(status, 200);
+        let text = metrics.as_str().unwrap();
+        for name in ["http_requests_total{", "http_request_duration_seconds_bucket{", "outbox_backlog "] {
+            assert!(text.contains(name), "{name}");
+        }
+        let counted = at_least(text, r#"orders_total{status="confirmed",reason="none"}"#, 1.0);
+        let pending = at_least(text, "payment_pending ", 1.0);
+        (counted && pending && at_least(text, "payment_pending_oldest_age_seconds ", 0.001)).then_some(())
+    })
+    .await;
     let (_, state) = get("/internal/state").await;
     assert_eq!((&state["service"], &state["rules"]["origin"]), (&json!("order"), &json!("default")));
     let (_, document) = get("/openapi.json").await;

@@ -29,6 +29,18 @@ async fn a_hanging_provider_is_answered_for_as_unknown_within_the_callers_time()
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     scene.becomes(id, "unknown").await;
     assert_eq!(scene.charges(), 1);
+    // Of all the services that run in this process; this one sets its own again every two seconds.
+    let at_least = |text: &str, name: &str, least: f64| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        value.is_some_and(|value| value >= least)
+    };
+    eventually("it is counted, and how old the oldest is", async || {
+        let answer = scene.app.client.get(scene.app.admin_url("/metrics")).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        let pending = at_least(&text, "payment_pending ", 1.0);
+        (pending && at_least(&text, "payment_pending_oldest_age_seconds ", 0.001)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use testkit::{Reply, Stub, eventually, tenant_token};
 
 use super::{outbound::MS, relay::Relay, shop::stranger};
 
-/// Names with their labels. Those of the stores and of messaging are tested where they are made.
+/// Names with their labels. Those of orders, payments, the stores and messaging are tested where they are made.
 const PROMISED: &[(&str, &[&str])] = &[
     ("http_requests_total", &["service", "route", "method", "status"]),
     ("http_request_duration_seconds_bucket", &["service", "route", "method", "le"]),

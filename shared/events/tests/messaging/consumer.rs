@@ -46,7 +46,8 @@ async fn an_unreadable_message_becomes_a_dead_letter_and_those_behind_it_go_on()
     assert_eq!(header(letter, dead_letter::ORIGIN_PARTITION), "0");
     assert_eq!(header(letter, dead_letter::ORIGIN_OFFSET), "1");
     assert!(!header(letter, dead_letter::DETAIL).is_empty());
-    assert_eq!(counted.get("dead_letters_total"), 1);
+    assert_eq!((counted.get("dead_letters_total"), counted.get("consumer_failures_total")), (1, 1));
+    assert_eq!(counted.labels("consumer_failures_total"), ["group", "kind", "topic"]);
     consumer.stop().await;
 }
 

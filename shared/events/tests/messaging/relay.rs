@@ -86,13 +86,22 @@ async fn events_wait_while_there_is_no_broker_and_flow_when_it_comes() {
     let port = FreePort::new().await;
     let relay = world.relay_to(port.config(&world));
     world.commit(OrderId::generate(), 1..=3).await;
-    eventually("the backlog is measured", async || (counted.get("outbox_backlog") == 3).then_some(())).await;
+    let older =
+        "update outbox set created_at = created_at - interval '90 seconds' where id = (select min(id) from outbox)";
+    sqlx::query(older).execute(&world.pool).await.unwrap();
+    eventually("the backlog is measured, and the age of the oldest", async || {
+        (counted.get("outbox_backlog") == 3 && counted.get("outbox_oldest_age_seconds") >= 90).then_some(())
+    })
+    .await;
     assert_eq!(world.backlog().await, 3);
 
     let forwarding = port.forward_to(world.broker.embedded().unwrap()).await;
     let versions: Vec<_> = world.reader().read(3).await.iter().map(version).collect();
     assert_eq!(versions, [1, 2, 3]);
-    eventually("the backlog is gone", async || (counted.get("outbox_backlog") == 0).then_some(())).await;
+    eventually("the backlog is gone", async || {
+        (counted.get("outbox_backlog") + counted.get("outbox_oldest_age_seconds") == 0).then_some(())
+    })
+    .await;
     relay.stop().await;
     forwarding.cancel();
 }

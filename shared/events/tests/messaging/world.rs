@@ -1,7 +1,7 @@
 //! What the tests have in common: a database and a broker, events, effects, and waiting for a condition.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
@@ -276,7 +276,7 @@ pub fn version(message: &OwnedMessage) -> i64 {
 pub struct Counted(Arc<Mutex<HashMap<String, Arc<Value>>>>);
 
 #[derive(Default)]
-struct Value(AtomicU64);
+struct Value(AtomicU64, Mutex<BTreeSet<String>>);
 
 impl Counted {
     /// The sum or the last value under a name, whatever the labels. Whole numbers suffice here.
@@ -284,8 +284,16 @@ impl Counted {
         self.0.lock().unwrap().get(name).map_or(0, |value| value.0.load(Ordering::SeqCst))
     }
 
+    /// The names of the labels under a name.
+    pub fn labels(&self, name: &str) -> Vec<String> {
+        let values = self.0.lock().unwrap();
+        values.get(name).map(|value| value.1.lock().unwrap().iter().cloned().collect()).unwrap_or_default()
+    }
+
     fn value(&self, key: &Key) -> Arc<Value> {
-        Arc::clone(self.0.lock().unwrap().entry(key.name().to_owned()).or_default())
+        let value = Arc::clone(self.0.lock().unwrap().entry(key.name().to_owned()).or_default());
+        value.1.lock().unwrap().extend(key.labels().map(|label| label.key().to_owned()));
+        value
     }
 }
 
