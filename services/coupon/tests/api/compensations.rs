@@ -127,6 +127,7 @@ async fn a_pending_coupon_is_honoured_exactly_once_however_often_order_asks() {
     till.app.running.stop().await;
 }
 
+// Trace 15: with the id of its message, the hop would be dropped as seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exhausted_coupon_is_tried_in_every_tier_and_ends_on_the_manual_list() {
     let (till, broker) = open([100, 200, 100, 300]).await;

@@ -8,9 +8,12 @@ use contracts::{
 };
 use payment::{error::PaymentError, workflow::charge::Reported};
 
-use testkit::eventually;
+use testkit::{Reply, Stub, TestDatabase, eventually};
 
-use crate::bank::{BACKUP, BOTH, Bank, NEITHER, context, hasty, of, refund_of};
+use crate::{
+    bank::{BACKUP, BOTH, Bank, NEITHER, context, hasty, of, refund_of},
+    scene::{any_kafka, approves, charge, patient, put, serve_both, state},
+};
 
 fn deferred(id: AttemptId, charge: &Charge) -> PaymentDeferred {
     PaymentDeferred {
@@ -125,18 +128,20 @@ async fn trace_9_a_put_that_comes_twice_never_dispatches_what_the_first_one_coul
 /// Of a call with several tries the worst would count; a charge has one, whatever the rules allow.
 #[tokio::test]
 async fn trace_10_a_charge_is_tried_once_so_that_no_second_try_covers_up_the_first() {
-    let mut rules = hasty();
+    let mut rules = patient();
     rules.downstream.provider.retry.max_retries = 2;
-    let bank = Bank::open_with(rules, BOTH).await;
-    let (id, charge) = (AttemptId::generate(), of("tok_error_503"));
-    assert_eq!(bank.put(id, &charge).await.unwrap(), Reported::Undecided);
-    assert_eq!(bank.state(id).await, "unknown");
-    let dispatches: i32 = sqlx::query_scalar("select dispatch_no from attempts where id = $1")
-        .bind(id.as_uuid())
-        .fetch_one(bank.database.pool())
-        .await
-        .unwrap();
-    assert_eq!(dispatches, 1, "the backup is not asked after an unknown");
+    rules.downstream.provider_backup.retry.max_retries = 2;
+    let primary = Stub::start(|_| Reply::Raw(503, String::new())).await;
+    let backup = Stub::start(|_| approves()).await;
+    let database = TestDatabase::create().await;
+    let app = serve_both(rules, any_kafka(), &primary.url(), &backup.url(), &database, |url| url).await;
+    let id = AttemptId::generate();
+    put(&app, id, &charge()).await.is_unknown();
+    put(&app, id, &charge()).await.is_unknown();
+    let charges = |stub: &Stub| stub.seen().iter().filter(|seen| seen.method == "POST").count();
+    assert_eq!((charges(&primary), charges(&backup)), (1, 0), "nobody is asked after an unknown");
+    let pool = database.connect().await.pool().clone();
+    assert_eq!(state(&pool, id).await.as_deref(), Some("unknown"));
 }
 
 #[tokio::test]
