@@ -40,6 +40,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn each_command_to_a_server_that_is_gone_fails_soon() {
+        let mut server = testkit::OwnRedis::start().await;
+        let mut connection = connect_lazily(&server.url()).unwrap();
+        let ping = async |connection: &mut ConnectionManager| {
+            let asked = redis::cmd("PING").query_async::<String>(connection).await;
+            asked.map_err(|error| error.to_string())
+        };
+        assert_eq!(ping(&mut connection).await.as_deref(), Ok("PONG"));
+        server.kill();
+        for _ in 0..3 {
+            // Far above our limits on a busy machine, far below the nine seconds of the defaults.
+            let failed = tokio::time::timeout(Duration::from_secs(3), ping(&mut connection)).await;
+            assert!(failed.expect("it fails by itself").is_err());
+        }
+    }
+
+    #[tokio::test]
     async fn a_connection_is_made_without_a_server_and_a_bad_address_is_refused_without_repeating_it() {
         assert!(connect_lazily("redis://127.0.0.1:1").is_ok());
         let refused = connect_lazily("http://:hunter2@127.0.0.1").err().unwrap();

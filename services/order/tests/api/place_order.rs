@@ -124,7 +124,9 @@ async fn a_payment_that_hangs_is_pending_within_the_callers_time() {
     let world = World::start().await;
     world.payment.behave(|_| Reply::Hang);
     let request = world.request("k", &tea()).header(headers::EXPECTED_TIMEOUT_MS, "500");
-    let (status, order) = answer(request.send().await.unwrap()).await;
+    // Our own limit for a charge is five seconds here.
+    let answered = tokio::time::timeout(std::time::Duration::from_secs(4), request.send()).await;
+    let (status, order) = answer(answered.unwrap().unwrap()).await;
     assert_eq!((status, &order["status"]), (202, &json!("payment_pending")));
     assert_eq!(world.payment.seen().len(), 1);
     let told: u64 = world.payment.seen()[0].header(headers::EXPECTED_TIMEOUT_MS).unwrap().parse().unwrap();

@@ -69,7 +69,9 @@ impl Default for Quota {
             local_burst: ms(100),
             // Too many make the local share too small, which is the harmless error.
             expected_replicas: 2,
+            // It counts for three times as long, so that one that is lost makes no difference; one round trip a second.
             heartbeat: ms(1_000),
+            // A route has one key; this is for a quota that would be counted for each of many, at some hundred bytes.
             max_keys: 10_000,
         }
     }

@@ -99,9 +99,15 @@ pub struct Messaging {
 impl Default for Messaging {
     fn default() -> Self {
         Self {
+            // A commit in this process wakes the relay; this is for those of the replicas that do not lead. One cheap
+            // look at an index thirteen times a second, and nobody notices the wait.
             relay_poll: ms(75),
+            // Events wait so long after a crash of the one that leads. It renews at a third, so that it loses the lease
+            // only when two renewals fail.
             relay_lease: ms(5_000),
+            // A broker that lost its messages is noticed and replaced within a day.
             outbox_retention: ms(86_400_000),
+            // Kafka keeps messages for seven days unless told otherwise, and any of them may be read again.
             inbox_retention: ms(7 * 86_400_000),
             // What a pool of 5 or 9 serves, and as many again that wait for it: their waits are short.
             max_in_flight: NonZeroUsize::MIN.saturating_add(15),
@@ -130,7 +136,16 @@ pub struct Database {
 
 impl Default for Database {
     fn default() -> Self {
-        Self { pool: None, acquire_timeout: ms(500), lock_timeout: ms(200), statement_timeout: ms(2_000) }
+        Self {
+            pool: None,
+            // Half of what most routes have: who waited that long for a connection could not make use of it, and the
+            // refusal still reaches its caller.
+            acquire_timeout: ms(500),
+            // A row is held for a few milliseconds; by now a hundred were in front, or somebody does not let go.
+            lock_timeout: ms(200),
+            // Ten times what any statement of ours takes on a server that is well.
+            statement_timeout: ms(2_000),
+        }
     }
 }
 
