@@ -15,7 +15,7 @@ use actix_web::{
     body::MessageBody,
     dev::{Payload, ServiceRequest, ServiceResponse},
     error::InternalError,
-    http::{Method, StatusCode, header},
+    http::{ConnectionType, Method, StatusCode, header},
     middleware::Next,
     web,
 };
@@ -148,7 +148,8 @@ pub async fn observe<B: MessageBody + 'static>(
             response.headers_mut().insert(header::HeaderName::from_static(headers::RETRY_LEFT), left.into());
         }
         if shared.lifecycle.is_draining() {
-            response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+            // Not as a header: the server writes that one itself, and passes ours over.
+            response.head_mut().set_connection_type(ConnectionType::Close);
         }
         count(&shared.service, &label, method, response.status(), started.elapsed());
         let is_logged = response.extensions().get::<Refused>().is_some();

@@ -34,11 +34,12 @@ const PATIENT: &str = r#"
     database.acquire_timeout_ms = 10000
     database.lock_timeout_ms = 5000
     [downstream.inventory]
-    timeout_ms = 10000
-    attempt_timeout_ms = 10000
+    timeout_ms = 9000
+    attempt_timeout_ms = 9000
     [downstream.payment]
     timeout_ms = 60000
     attempt_timeout_ms = 60000
+    breaker.probe_lease_ms = 120000
     [route."POST /v1/orders"]
     timeout_ms = 90000
     [route."GET /v1/orders"]
@@ -207,7 +208,7 @@ async fn sigterm_answers_what_is_in_flight_and_ends_with_0_and_the_log_tells_req
     assert_eq!((status, &order["status"]), (201, &json!("confirmed")));
     assert_eq!(process.end().await.code(), Some(0));
 
-    let lines = process.log(&[&scene.token, &scene.token.rsplit_once('.').unwrap().1]);
+    let lines = process.log(&[&scene.token, scene.token.rsplit_once('.').unwrap().1]);
     let of_the_request = |line: &&Value| line["span"]["request_id"] == REQUEST && line["span"]["trace_id"] == TRACE;
     let told: Vec<_> = lines.iter().filter(of_the_request).filter(|line| line["order_id"] == order["id"]).collect();
     assert!(told.iter().any(|line| line["status"] == "confirmed"), "{told:#?}");
