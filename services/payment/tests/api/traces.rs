@@ -135,9 +135,9 @@ async fn trace_10_a_charge_is_tried_once_so_that_no_second_try_covers_up_the_fir
     let backup = Stub::start(|_| approves()).await;
     let database = TestDatabase::create().await;
     let app = serve_both(rules, any_kafka(), &primary.url(), &backup.url(), &database, |url| url).await;
-    let id = AttemptId::generate();
-    put(&app, id, &charge()).await.is_unknown();
-    put(&app, id, &charge()).await.is_unknown();
+    let (id, charge) = (AttemptId::generate(), charge());
+    put(&app, id, &charge).await.is_unknown();
+    put(&app, id, &charge).await.is_unknown();
     let charges = |stub: &Stub| stub.seen().iter().filter(|seen| seen.method == "POST").count();
     assert_eq!((charges(&primary), charges(&backup)), (1, 0), "nobody is asked after an unknown");
     let pool = database.connect().await.pool().clone();
