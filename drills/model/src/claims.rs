@@ -2,7 +2,7 @@
 //! reachable at all, so that a pass is not one of a world in which nothing happens.
 
 use contracts::{
-    order::{OrderCouponState, OrderPaymentState, OrderStatus},
+    order::{OrderCouponState, OrderPaymentState, OrderStatus, StatusReason},
     payment::AttemptState,
 };
 use stateright::Property;
@@ -72,7 +72,7 @@ const QUIET: [Claim; 7] = [
 ];
 
 /// In some state, where the world has what it takes.
-const SOMETIMES: [Claim; 9] = [
+const SOMETIMES: [Claim; 10] = [
     ("seen: a late approval is refunded", |_, w| {
         ended(w).any(|(_, order)| {
             order.status == OrderStatus::Rejected && order.payment.state == OrderPaymentState::Refunded
@@ -113,6 +113,10 @@ const SOMETIMES: [Claim; 9] = [
             slot.order.is_some_and(|order| order.status == OrderStatus::Confirmed)
                 && w.slots[..at].iter().any(|earlier| earlier.key == slot.key)
         })
+    }),
+    ("seen: the last unit goes to one order, and another is without", |_, w| {
+        ended(w).any(|(_, order)| order.status == OrderStatus::Confirmed)
+            && ended(w).any(|(_, order)| order.reason == Some(StatusReason::OutOfStock))
     }),
 ];
 

@@ -15,6 +15,7 @@ const CANCEL_IN_FLIGHT: &str = "seen: a cancel comes while the charge is in flig
 const DEFERRED_CHARGE: &str = "seen: a deferred charge is made";
 const DISCOUNT_BACK: &str = "seen: a discount that was promised is refunded";
 const CHARGE_TOO_MANY: &str = "seen: a charge too many is refunded";
+const LAST_UNIT: &str = "seen: the last unit goes to one order, and another is without";
 const KEY_FREED: &str = "seen: a freed key makes a second order, and it is confirmed";
 
 /// The report, or what is wrong.
@@ -58,7 +59,7 @@ small_worlds! {
     a_charge_too_many_goes_back: LYING, [CHARGE_TOO_MANY];
     a_coupon_may_not_answer: COUPON, [DISCOUNT_BACK, CANCEL_IN_FLIGHT];
     a_client_that_is_told_to_come_again_can: RETRY, [KEY_FREED];
-    two_clients_may_want_the_last_unit: UNIT, [];
+    two_clients_may_want_the_last_unit: UNIT, [LAST_UNIT];
 }
 
 /// A minute and more each.
