@@ -233,7 +233,10 @@ async fn the_notice_still_lets_requests_in_and_a_second_signal_or_the_timeout_cu
     let running = scene.order(&process).await;
     process.terminate();
     assert_eq!(process.end().await.code(), Some(1), "the payment never answers");
-    assert!(running.await.unwrap().is_err());
+    // The client may hear that its request failed, or nothing; never how it ended, which nobody knows.
+    if let Ok(told) = running.await.unwrap() {
+        assert!(told.status().is_server_error(), "{told:?}");
+    }
     // Nothing is lost by that: what a request had begun stands where the recoverer finds it.
     let db = scene.database.connect().await;
     let standing: Vec<(String, bool)> =
