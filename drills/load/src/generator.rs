@@ -3,7 +3,7 @@
 //! One task keeps the schedule and the books; each request is a task of its own, which notes for itself when it was
 //! answered. So a slow book-keeper can delay a departure, which is measured as lag, but never lengthens a latency
 //! unseen. A request that is due late leaves at once: arrivals are made up for, as the users who stand behind them
-//! would not have gone away.
+//! would not have gone away. What a client asks again because of an answer comes on top, and is counted apart.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use contracts::OrderId;
 use serde::Deserialize;
 use tokio::{
     task::{JoinError, JoinSet},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -64,13 +64,34 @@ where
     let start = Instant::now();
     let mut recording = Recording::new(limits);
     let mut in_flight = JoinSet::new();
-    let mut settle = |recording: &mut Recording, shop: &mut Shop, answer: Answer| {
+    let send = |in_flight: &mut JoinSet<Answer>, request: Arc<Request>, intended: Duration, pause: Duration| {
+        // Does nothing until it is polled, which is after the pause.
+        let exchange = exchange(request.clone());
+        in_flight.spawn(async move {
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+            let sent = start.elapsed();
+            let ended = timeout(limits.timeout, exchange).await;
+            let answered = start.elapsed();
+            judge(request, ended.ok(), Times { intended, sent, answered })
+        });
+    };
+    let crowd = shop.crowd().clone();
+    let mut note = |in_flight: &mut JoinSet<Answer>, recording: &mut Recording, shop: &mut Shop, done| {
+        let mut answer = finished(done);
+        let again = crowd.asks_again(&answer).filter(|_| !recording.stopped);
+        answer.last = again.is_none();
         recording.answer(&answer);
         shop.remember(&answer);
         sink(&answer);
+        if let Some(retry) = again {
+            let request = Arc::new(answer.request.again(retry.new_key));
+            send(in_flight, request, answer.intended, retry.pause);
+        }
     };
 
-    for call in plan.calls() {
+    for call in plan.calls_of(&crowd) {
         let due = start + call.at;
         let wait = sleep_until(due);
         tokio::pin!(wait);
@@ -80,7 +101,7 @@ where
                 () = stop.cancelled() => recording.stopped = true,
                 () = &mut wait => {}
                 Some(done) = in_flight.join_next() => {
-                    settle(&mut recording, shop, finished(done));
+                    note(&mut in_flight, &mut recording, shop, done);
                     continue;
                 }
             }
@@ -91,7 +112,7 @@ where
         }
         // What has been answered is in flight no more, even if nobody had time to write it down.
         while let Some(done) = in_flight.try_join_next() {
-            settle(&mut recording, shop, finished(done));
+            note(&mut in_flight, &mut recording, shop, done);
         }
         recording.arrival(call.at);
         if in_flight.len() >= limits.max_in_flight {
@@ -99,17 +120,12 @@ where
             continue;
         }
         let request = Arc::new(shop.compose(&call));
-        let exchange = exchange(request.clone());
         let sent = start.elapsed();
-        in_flight.spawn(async move {
-            let ended = timeout(limits.timeout, exchange).await;
-            let answered = start.elapsed();
-            judge(request, ended.ok(), Times { intended: call.at, sent, answered })
-        });
+        send(&mut in_flight, request, call.at, Duration::ZERO);
         recording.sent(call.at, sent.saturating_sub(call.at), in_flight.len());
     }
     while let Some(done) = in_flight.join_next().await {
-        settle(&mut recording, shop, finished(done));
+        note(&mut in_flight, &mut recording, shop, done);
     }
     recording.elapsed = start.elapsed();
     recording
@@ -144,6 +160,7 @@ fn judge(request: Arc<Request>, ended: Option<Result<Reply, Failure>>, times: Ti
     Answer {
         request,
         outcome,
+        last: true,
         replayed,
         order_id: glance.id.or(glance.order_id),
         order_status: glance.status.and_then(|status| status.as_str().map(str::to_owned)),
@@ -169,14 +186,12 @@ mod tests {
 
     use bytes::Bytes;
     use chassis::dev_secrets::AUTH_JWT_SECRET;
-    use tokio::{
-        sync::Semaphore,
-        time::{advance, sleep},
-    };
+    use tokio::{sync::Semaphore, time::advance};
 
     use super::*;
     use crate::{
         arrivals::Process,
+        crowd::{Crowd, Retry},
         mix::{Kind, Mix},
         profile::Profile,
         recording::Doubt,
@@ -211,9 +226,25 @@ mod tests {
         E: Fn(Arc<Request>) -> F,
         F: Future<Output = Result<Reply, Failure>> + Send + 'static,
     {
+        drive_shop(shop(), plan, limits, exchange).await
+    }
+
+    async fn drive_crowd<E, F>(crowd: Crowd, plan: &Plan, exchange: E) -> (Recording, Vec<Answer>)
+    where
+        E: Fn(Arc<Request>) -> F,
+        F: Future<Output = Result<Reply, Failure>> + Send + 'static,
+    {
+        drive_shop(shop().with_crowd(crowd), plan, Limits::default(), exchange).await
+    }
+
+    async fn drive_shop<E, F>(mut shop: Shop, plan: &Plan, limits: Limits, exchange: E) -> (Recording, Vec<Answer>)
+    where
+        E: Fn(Arc<Request>) -> F,
+        F: Future<Output = Result<Reply, Failure>> + Send + 'static,
+    {
         let answers = Mutex::new(Vec::new());
         let sink = |answer: &Answer| answers.lock().unwrap().push(answer.clone());
-        let recording = run(plan, &mut shop(), limits, exchange, sink, &CancellationToken::new()).await;
+        let recording = run(plan, &mut shop, limits, exchange, sink, &CancellationToken::new()).await;
         (recording, answers.into_inner().unwrap())
     }
 
@@ -328,6 +359,75 @@ mod tests {
         // Both belong to the second in which they were due; they were given up five seconds later.
         assert_eq!(recording.seconds[0].cells.values().map(|cell| cell.len()).sum::<u64>(), 2);
         assert_eq!(recording.seconds[5].answered, 2);
+    }
+
+    fn persistent(on: &[&str], new_key: bool) -> Crowd {
+        let on = on.iter().map(|name| (*name).to_owned()).collect();
+        Crowd { retry: Some(Retry { times: 2, pause: ms(100), on, new_key }), ..Crowd::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_asks_again_after_what_it_does_not_accept_and_is_one_request_to_the_record() {
+        let plan = Plan { mix: "orders".parse().unwrap(), ..even(1.0, ms(3_000)) };
+        // The first is refused for good, the second twice, the third never.
+        let exchange = |request: Arc<Request>| async move {
+            let refused = request.number == 0 || (request.number == 1 && request.attempt < 2);
+            Ok(Reply { status: if refused { 503 } else { 201 }, replayed: false, body: Bytes::new() })
+        };
+        let (recording, answers) = drive_crowd(persistent(&["503"], false), &plan, exchange).await;
+        let told: Vec<_> = answers
+            .iter()
+            .map(|a| {
+                (a.request.number, a.request.attempt, a.outcome.to_string(), a.last, a.request.key.clone().unwrap())
+            })
+            .collect();
+        let expected = [
+            (0, 0, "503", false, "load-t-0"),
+            (0, 1, "503", false, "load-t-0"),
+            (0, 2, "503", true, "load-t-0"),
+            (1, 0, "503", false, "load-t-1"),
+            (1, 1, "503", false, "load-t-1"),
+            (1, 2, "201", true, "load-t-1"),
+            (2, 0, "201", true, "load-t-2"),
+        ];
+        assert_eq!(
+            told,
+            expected.map(|(n, attempt, outcome, last, key)| (n, attempt, outcome.into(), last, key.into()))
+        );
+        // Its wait is from when it first wanted something, all of its pauses included.
+        assert!(close(answers[2].latency(), ms(200)), "{:?}", answers[2].latency());
+        assert_eq!((recording.arrivals(), recording.retries()), (3, 4));
+        assert_eq!(recording.tally(0..9, |_, _| true).len(), 3);
+        assert_eq!(Report::new(&recording, 1).retries, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_delay_nobody_else_and_a_client_that_starts_over_has_a_new_key() {
+        let plan = Plan { mix: "orders".parse().unwrap(), ..even(10.0, ms(1_000)) };
+        let (recording, answers) =
+            drive_crowd(persistent(&["timed_out"], true), &plan, |_| std::future::pending()).await;
+        assert_eq!((recording.arrivals(), recording.retries()), (10, 20));
+        assert!(recording.lag.max() <= 2_000, "{}", recording.lag.max());
+        let keys: Vec<_> = answers.iter().filter(|a| a.request.number == 3).map(|a| a.request.key.clone()).collect();
+        assert_eq!(keys, ["load-t-3", "load-t-3~", "load-t-3~~"].map(|key| Some(key.to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_stop_nobody_asks_again() {
+        let stop = CancellationToken::new();
+        let after = stop.clone();
+        tokio::spawn(async move {
+            sleep(ms(50)).await;
+            after.cancel();
+        });
+        let plan = even(1.0, ms(9_000));
+        let mut shop = shop().with_crowd(persistent(&["broken"], false));
+        let exchange = |_| async {
+            sleep(ms(400)).await;
+            Err(Failure::Broken)
+        };
+        let recording = run(&plan, &mut shop, Limits::default(), exchange, |_| {}, &stop).await;
+        assert_eq!((recording.arrivals(), recording.retries()), (1, 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,11 +7,13 @@
 //! the system.
 //!
 //! Reading order: [`profile`] (how many a second, when) → [`arrivals`] (at which instants) → [`mix`] (of what) →
-//! [`plan`] (the three together, from one seed) → [`users`], [`shop`] (what a request says) → [`request`] (a request
-//! and its answer) → [`generator`] (sends them) → [`recording`] (what happened) → [`report`] (in figures). [`target`]
-//! and [`http`] are the way out of the process.
+//! [`crowd`] (by what kind of people) → [`plan`] (all of it, from one seed) → [`users`], [`choice`], [`shop`] (what a
+//! request says) → [`request`] (a request and its answer) → [`generator`] (sends them) → [`recording`] (what happened) →
+//! [`report`] (in figures). [`target`] and [`http`] are the way out of the process.
 
 pub mod arrivals;
+pub mod choice;
+pub mod crowd;
 pub mod generator;
 pub mod http;
 pub mod mix;
@@ -25,6 +27,8 @@ pub mod target;
 pub mod users;
 
 pub use arrivals::Process;
+pub use choice::Choice;
+pub use crowd::{Crowd, Retry};
 pub use generator::{Limits, run};
 pub use http::Http;
 pub use mix::{Kind, Mix};

@@ -13,7 +13,9 @@ use std::{
 use anyhow::Context;
 use chassis::dev_secrets;
 use clap::Parser;
-use load::{Http, Limits, Mix, Plan, Process, Profile, Report, Shop, Spike, Stage, Target, Users, profile, run};
+use load::{
+    Choice, Http, Limits, Mix, Plan, Process, Profile, Report, Shop, Spike, Stage, Target, Users, profile, run,
+};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -44,9 +46,13 @@ struct Cli {
     users: NonZeroU32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What orders are paid with; the provider's simulator knows tok_decline, tok_slow_500 and others.
+    /// What orders are paid with, METHOD or METHOD=WEIGHT,…; the provider's simulator knows tok_decline, tok_slow_500 and
+    /// others.
     #[arg(long, default_value = "tok_approve")]
-    payment_method: String,
+    payment_method: Choice,
+    /// The coupon that orders carry; CODE=WEIGHT,none=WEIGHT for some.
+    #[arg(long, default_value = "none")]
+    coupon: Choice,
     /// Order only this one; may be repeated. Otherwise everything that is well stocked.
     #[arg(long = "sku")]
     skus: Vec<String>,
@@ -97,7 +103,8 @@ async fn measure(cli: Cli) -> anyhow::Result<Report> {
     let users = Users::mint(cli.users, cli.seed, &signing_secret(), profile.duration() + TOKEN_RESERVE)?;
     let http = Http::new(&cli.url, cli.timeout)?;
     let skus = if cli.skus.is_empty() { http.skus(users.get(0), WELL_STOCKED).await? } else { cli.skus };
-    let mut shop = Shop::new(users, skus, &cli.payment_method, &Uuid::new_v4().simple().to_string())?;
+    let shop = Shop::new(users, skus, "", &Uuid::new_v4().simple().to_string())?;
+    let mut shop = shop.paid_with(cli.payment_method).with_coupons(cli.coupon);
     let plan = Plan { profile, process: cli.arrivals, mix: cli.mix, users: cli.users, seed: cli.seed };
 
     let stop = CancellationToken::new();

@@ -8,8 +8,10 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// `POST /v1/orders`, the only write.
+    /// `POST /v1/orders`.
     PlaceOrder,
+    /// `POST /v1/orders/{id}/cancel` of an order that was placed in this run.
+    CancelOrder,
     /// `GET /v1/orders/{id}` of an order that was placed in this run.
     ReadOrder,
     /// `GET /v1/orders`.
@@ -33,13 +35,14 @@ pub struct Mix {
 pub struct BadMix;
 
 impl Kind {
-    pub const ALL: [Self; 5] =
-        [Self::PlaceOrder, Self::ReadOrder, Self::ListOrders, Self::ProductPage, Self::ListProducts];
+    pub const ALL: [Self; 6] =
+        [Self::PlaceOrder, Self::CancelOrder, Self::ReadOrder, Self::ListOrders, Self::ProductPage, Self::ListProducts];
 
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PlaceOrder => "place_order",
+            Self::CancelOrder => "cancel_order",
             Self::ReadOrder => "read_order",
             Self::ListOrders => "list_orders",
             Self::ProductPage => "product_page",

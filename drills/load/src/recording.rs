@@ -23,6 +23,8 @@ pub struct Second {
     pub saturated: u64,
     /// Answers that arrived in this second, to whatever request.
     pub answered: u64,
+    /// Of them, those after which the client asked again.
+    pub retried: u64,
     /// The most requests in flight when one was sent.
     pub in_flight: u64,
     /// Latencies in microseconds.
@@ -77,7 +79,13 @@ impl Recording {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer) {
-        self.second(answer.answered).answered += 1;
+        let now = self.second(answer.answered);
+        now.answered += 1;
+        if !answer.last {
+            // Its request is not over: it counts once, with how it ends.
+            now.retried += 1;
+            return;
+        }
         let cell = (answer.request.kind, answer.outcome);
         let cells = &mut self.second(answer.intended).cells;
         record(cells.entry(cell).or_insert_with(latencies), answer.latency());
@@ -91,6 +99,12 @@ impl Recording {
     #[must_use]
     pub fn saturated(&self) -> u64 {
         self.seconds.iter().map(|second| second.saturated).sum()
+    }
+
+    /// What clients asked again, on top of the arrivals.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        self.seconds.iter().map(|second| second.retried).sum()
     }
 
     /// Whether the figures speak of the system at all.

@@ -16,6 +16,8 @@ pub struct Report {
     pub seed: u64,
     /// Requests that were due, sent or not.
     pub arrivals: u64,
+    /// What clients asked again, on top of them.
+    pub retries: u64,
     /// Answers of the 2xx kind.
     pub succeeded: u64,
     pub elapsed_ms: u64,
@@ -56,6 +58,7 @@ pub struct SecondRow {
     pub arrivals: u64,
     pub saturated: u64,
     pub answered: u64,
+    pub retried: u64,
     pub in_flight: u64,
     pub outcomes: BTreeMap<String, u64>,
     pub latency: Option<Percentiles>,
@@ -104,6 +107,7 @@ impl Report {
         Self {
             seed,
             arrivals: recording.arrivals(),
+            retries: recording.retries(),
             succeeded: recording.tally(whole.clone(), |_, outcome| outcome.is_success()).len(),
             elapsed_ms: u64::try_from(recording.elapsed.as_millis()).unwrap_or(u64::MAX),
             stopped: recording.stopped,
@@ -131,6 +135,7 @@ fn second_row(recording: &Recording, number: usize, second: &Second) -> SecondRo
         arrivals: second.arrivals,
         saturated: second.saturated,
         answered: second.answered,
+        retried: second.retried,
         in_flight: second.in_flight,
         outcomes,
         latency: Percentiles::of(&recording.tally(number..number + 1, |_, _| true)),

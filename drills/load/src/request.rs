@@ -14,7 +14,11 @@ use crate::mix::Kind;
 #[derive(Clone, Serialize)]
 pub struct Request {
     pub number: u64,
+    /// From 0; above it, the client asks again.
+    pub attempt: u32,
     pub kind: Kind,
+    /// Of the user who wants most, or for what everybody wants.
+    pub hot: bool,
     pub user: UserId,
     #[serde(skip)]
     pub token: Arc<str>,
@@ -26,6 +30,16 @@ pub struct Request {
     pub body: Option<PlaceOrder>,
     /// Sent along, so that a line of a log leads back here.
     pub request_id: String,
+}
+
+impl Request {
+    /// The same once more, with a key of its own if its client starts over.
+    #[must_use]
+    pub fn again(&self, new_key: bool) -> Self {
+        let attempt = self.attempt + 1;
+        let key = self.key.as_ref().map(|key| if new_key { format!("{key}~") } else { key.clone() });
+        Self { attempt, key, ..self.clone() }
+    }
 }
 
 /// An answer that arrived whole.
@@ -62,6 +76,8 @@ pub struct Answer {
     #[serde(flatten, serialize_with = "request")]
     pub request: Arc<Request>,
     pub outcome: Outcome,
+    /// Whether the client leaves it at that.
+    pub last: bool,
     pub replayed: bool,
     /// The order that the answer speaks of, in an order or in a problem.
     pub order_id: Option<OrderId>,

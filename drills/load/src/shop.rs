@@ -10,6 +10,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use reqwest::Method;
 
 use crate::{
+    choice::Choice,
+    crowd::Crowd,
     mix::Kind,
     plan::Call,
     request::{Answer, Request},
@@ -19,12 +21,23 @@ use crate::{
 /// The users, the goods, and what is known of the orders so far.
 pub struct Shop {
     users: Users,
+    crowd: Crowd,
     skus: Vec<String>,
-    payment_method: String,
+    payment: Choice,
+    coupon: Choice,
+    hot: Option<HotSku>,
     /// Part of every key: the same seed run twice must place orders twice, and not have the first run's answers
     /// repeated to it.
     run: String,
     placed: VecDeque<(User, OrderId)>,
+}
+
+/// What everybody wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HotSku {
+    pub sku: String,
+    /// The share of orders that are for one of it and nothing else.
+    pub share: f64,
 }
 
 /// There is nothing to sell.
@@ -32,6 +45,8 @@ pub struct Shop {
 #[error("no product to order")]
 pub struct NothingToSell;
 
+/// The word for it among coupons.
+pub const NO_COUPON: &str = "none";
 const MAX_LINES: usize = 3;
 /// Small, so that a run does not sell the shop out.
 const MAX_QUANTITY: i64 = 2;
@@ -45,28 +60,66 @@ impl Shop {
         if skus.is_empty() {
             return Err(NothingToSell);
         }
-        let (payment_method, run) = (payment_method.to_owned(), run.to_owned());
-        Ok(Self { users, skus, payment_method, run, placed: VecDeque::new() })
+        let (payment, coupon) = (Choice::only(payment_method), Choice::only(NO_COUPON));
+        let crowd = Crowd::default();
+        Ok(Self { users, crowd, skus, payment, coupon, hot: None, run: run.to_owned(), placed: VecDeque::new() })
     }
 
-    /// The request of a call. Before the first order is placed there is none to read: the user's list is read instead.
+    #[must_use]
+    pub fn with_crowd(self, crowd: Crowd) -> Self {
+        Self { crowd, ..self }
+    }
+
+    #[must_use]
+    pub fn crowd(&self) -> &Crowd {
+        &self.crowd
+    }
+
+    /// Orders are paid with any of these.
+    #[must_use]
+    pub fn paid_with(self, payment: Choice) -> Self {
+        Self { payment, ..self }
+    }
+
+    /// Orders carry one of these coupons; `none` is no coupon.
+    #[must_use]
+    pub fn with_coupons(self, coupon: Choice) -> Self {
+        Self { coupon, ..self }
+    }
+
+    #[must_use]
+    pub fn with_hot_sku(self, hot: Option<HotSku>) -> Self {
+        Self { hot, ..self }
+    }
+
+    /// The request of a call. Before the first order is placed there is none to read or to cancel: the user's list is read
+    /// instead.
     #[must_use]
     pub fn compose(&self, call: &Call) -> Request {
         let mut chance = StdRng::seed_from_u64(call.luck);
         let tag = format!("load-{}-{}", self.run, call.number);
         let mut user = self.users.get(call.user);
+        let mut hot = call.hot;
         let (mut kind, mut method, mut key, mut body) = (call.kind, Method::GET, None, None);
         let path = match call.kind {
             Kind::PlaceOrder => {
-                (method, key, body) = (Method::POST, Some(tag.clone()), Some(self.basket(&mut chance)));
+                let (basket, wanted) = self.basket(&mut chance);
+                hot |= wanted;
+                (method, key, body) =
+                    (Method::POST, Some(format!("load-{}-{}", self.run, call.original)), Some(basket));
                 "/v1/orders".to_owned()
             }
-            Kind::ReadOrder if !self.placed.is_empty() => {
+            Kind::ReadOrder | Kind::CancelOrder if !self.placed.is_empty() => {
                 let (owner, order) = &self.placed[chance.random_range(0..self.placed.len())];
                 user = owner;
-                format!("/v1/orders/{order}")
+                if call.kind == Kind::CancelOrder {
+                    method = Method::POST;
+                    format!("/v1/orders/{order}/cancel")
+                } else {
+                    format!("/v1/orders/{order}")
+                }
             }
-            Kind::ReadOrder | Kind::ListOrders => {
+            Kind::ReadOrder | Kind::CancelOrder | Kind::ListOrders => {
                 kind = Kind::ListOrders;
                 format!("/v1/orders?limit={PAGE}")
             }
@@ -74,7 +127,7 @@ impl Shop {
             Kind::ListProducts => format!("/v1/products?limit={PAGE}"),
         };
         let (user, token) = (user.id, user.token.clone());
-        Request { number: call.number, kind, user, token, method, path, key, body, request_id: tag }
+        Request { number: call.number, attempt: 0, kind, hot, user, token, method, path, key, body, request_id: tag }
     }
 
     /// Keeps the order of an answer for later reads.
@@ -87,13 +140,22 @@ impl Shop {
         self.placed.push_back((User { id: answer.request.user, token: answer.request.token.clone() }, order));
     }
 
-    fn basket(&self, chance: &mut StdRng) -> PlaceOrder {
+    /// A basket, and whether it is for what everybody wants.
+    fn basket(&self, chance: &mut StdRng) -> (PlaceOrder, bool) {
         let lines = chance.random_range(1..=MAX_LINES);
         let skus: Vec<&String> = self.skus.choose_multiple(chance, lines).collect();
         let items = skus
             .into_iter()
             .map(|sku| ItemRequest { sku: sku.clone(), quantity: chance.random_range(1..=MAX_QUANTITY) });
-        PlaceOrder { items: items.collect(), coupon_code: None, payment_method: self.payment_method.clone() }
+        let mut items: Vec<ItemRequest> = items.collect();
+        let payment_method = self.payment.pick(chance).to_owned();
+        let coupon = self.coupon.pick(chance);
+        let coupon_code = (coupon != NO_COUPON).then(|| coupon.to_owned());
+        let wanted = self.hot.as_ref().filter(|hot| chance.random::<f64>() < hot.share);
+        if let Some(hot) = wanted {
+            items = vec![ItemRequest { sku: hot.sku.clone(), quantity: 1 }];
+        }
+        (PlaceOrder { items, coupon_code, payment_method }, wanted.is_some())
     }
 }
 
@@ -114,13 +176,14 @@ mod tests {
     }
 
     fn call(kind: Kind, luck: u64) -> Call {
-        Call { number: luck, at: Duration::ZERO, kind, user: 3, luck }
+        Call { number: luck, at: Duration::ZERO, kind, user: 3, hot: false, original: luck, luck }
     }
 
     fn answer(request: Request, status: u16, order: OrderId) -> Answer {
         Answer {
             request: Arc::new(request),
             outcome: Outcome::Status(status),
+            last: true,
             replayed: false,
             order_id: Some(order),
             order_status: None,
@@ -173,5 +236,53 @@ mod tests {
             shop.remember(&answer(placed, 201, OrderId::generate()));
         }
         assert_eq!(shop.placed.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn an_order_is_cancelled_by_its_owner_once_there_is_one() {
+        let mut shop = shop();
+        assert_eq!(shop.compose(&call(Kind::CancelOrder, 1)).kind, Kind::ListOrders);
+        let order = OrderId::generate();
+        let placed = shop.compose(&Call { user: 7, ..call(Kind::PlaceOrder, 1) });
+        let owner = placed.user;
+        shop.remember(&answer(placed, 201, order));
+        let cancel = shop.compose(&call(Kind::CancelOrder, 2));
+        assert_eq!((cancel.kind, cancel.method.as_str(), cancel.user), (Kind::CancelOrder, "POST", owner));
+        assert_eq!((cancel.path, cancel.key), (format!("/v1/orders/{order}/cancel"), None));
+    }
+
+    #[test]
+    fn orders_carry_the_coupons_and_are_paid_with_the_methods_that_are_chosen() {
+        let shop = shop()
+            .with_coupons("WELCOME10=1,none=1".parse().unwrap())
+            .paid_with("tok_approve=1,tok_decline=1".parse().unwrap());
+        let bodies: Vec<PlaceOrder> =
+            (0..400).map(|luck| shop.compose(&call(Kind::PlaceOrder, luck)).body.unwrap()).collect();
+        let with_coupon = bodies.iter().filter(|body| body.coupon_code.as_deref() == Some("WELCOME10")).count();
+        let without = bodies.iter().filter(|body| body.coupon_code.is_none()).count();
+        let declined = bodies.iter().filter(|body| body.payment_method == "tok_decline").count();
+        assert_eq!(with_coupon + without, 400);
+        assert!((150..250).contains(&with_coupon) && (150..250).contains(&declined), "{with_coupon} {declined}");
+    }
+
+    #[test]
+    fn what_everybody_wants_is_ordered_alone_and_as_often_as_said() {
+        let shop = shop().with_hot_sku(Some(HotSku { sku: "LAST".into(), share: 0.5 }));
+        let requests: Vec<Request> = (0..400).map(|luck| shop.compose(&call(Kind::PlaceOrder, luck))).collect();
+        let hot: Vec<&Request> = requests.iter().filter(|request| request.hot).collect();
+        assert!((150..250).contains(&hot.len()), "{}", hot.len());
+        for request in hot {
+            let items = &request.body.as_ref().unwrap().items;
+            assert_eq!((items.len(), items[0].sku.as_str(), items[0].quantity), (1, "LAST", 1));
+        }
+    }
+
+    #[test]
+    fn copies_of_a_request_have_one_key_and_one_body() {
+        let shop = shop();
+        let first = call(Kind::PlaceOrder, 8);
+        let (a, b) = (shop.compose(&first), shop.compose(&Call { number: 9, ..first }));
+        assert_eq!((a.key, a.body, a.user), (b.key, b.body, b.user));
+        assert_ne!(a.request_id, b.request_id);
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use chassis::dev_secrets::AUTH_JWT_SECRET;
 use contracts::OrderId;
-use load::{Answer, Http, Kind, Limits, Outcome, Plan, Process, Profile, Recording, Shop, Users, run};
+use load::{Answer, Crowd, Http, Kind, Limits, Outcome, Plan, Process, Profile, Recording, Retry, Shop, Users, run};
 use serde_json::{Value, json};
 use testkit::{
     Stub,
@@ -26,25 +26,35 @@ const PATIENT: Duration = Duration::from_secs(5);
 /// For a test that waits for its end.
 const IMPATIENT: Duration = Duration::from_millis(400);
 
-async fn drive(url: &str, mix: &str, timeout: Duration) -> (Recording, Vec<Answer>) {
-    let plan = Plan {
+fn plan(mix: &str) -> Plan {
+    Plan {
         profile: Profile::steady(60.0, Duration::from_secs(1)).unwrap(),
         process: Process::Uniform,
         mix: mix.parse().unwrap(),
         users: USERS,
         seed: 1,
-    };
-    let users = Users::mint(USERS, 1, AUTH_JWT_SECRET, Duration::from_secs(60)).unwrap();
-    let mut shop = Shop::new(users, vec!["TEA-1".into()], "tok_approve", "t").unwrap();
+    }
+}
+
+async fn drive(url: &str, mix: &str, timeout: Duration) -> (Recording, Vec<Answer>) {
     let http = Http::new(&url.parse().unwrap(), timeout).unwrap();
     let exchange = move |request: Arc<load::Request>| {
         let http = http.clone();
         async move { http.exchange(&request).await }
     };
-    let limits = Limits { timeout, ..Limits::default() };
+    run_to_the_end(&plan(mix), Crowd::default(), Limits { timeout, ..Limits::default() }, exchange).await
+}
+
+async fn run_to_the_end<E, F>(plan: &Plan, crowd: Crowd, limits: Limits, exchange: E) -> (Recording, Vec<Answer>)
+where
+    E: Fn(Arc<load::Request>) -> F,
+    F: Future<Output = Result<load::Reply, load::Failure>> + Send + 'static,
+{
+    let users = Users::mint(USERS, 1, AUTH_JWT_SECRET, Duration::from_secs(60)).unwrap();
+    let mut shop = Shop::new(users, vec!["TEA-1".into()], "tok_approve", "t").unwrap().with_crowd(crowd);
     let mut answers = Vec::new();
     let sink = |answer: &Answer| answers.push(answer.clone());
-    let recording = run(&plan, &mut shop, limits, exchange, sink, &CancellationToken::new()).await;
+    let recording = run(plan, &mut shop, limits, exchange, sink, &CancellationToken::new()).await;
     (recording, answers)
 }
 
@@ -102,6 +112,34 @@ async fn a_missing_answer_a_broken_one_and_a_refused_connection_are_told_apart()
     let (_, answers) = drive(&refusing_url(), "list_products=1", PATIENT).await;
     assert!(answers.iter().all(|a| a.outcome == Outcome::NotSent), "{:?}", outcomes(&answers));
     assert_eq!(answers.len(), 60);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_take_turns_among_replicas_and_whoever_meets_a_dead_one_asks_the_next() {
+    let stub = Stub::start(shop_window).await;
+    let targets = [stub.url(), refusing_url()].map(|url| url.parse().unwrap());
+    let http = Http::across(&targets, PATIENT).unwrap();
+    let retry = Retry { times: 1, pause: Duration::from_millis(10), on: vec!["not_sent".into()], new_key: false };
+    let crowd = Crowd { retry: Some(retry), ..Crowd::default() };
+    let exchange = move |request: Arc<load::Request>| {
+        let http = http.clone();
+        async move { http.exchange(&request).await }
+    };
+    let (recording, answers) = run_to_the_end(&plan("list_products=1"), crowd, Limits::default(), exchange).await;
+    assert_eq!((recording.arrivals(), recording.retries(), stub.seen().len()), (60, 30, 60));
+    assert!(answers.iter().filter(|answer| answer.last).all(|answer| answer.outcome == Outcome::Status(200)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_may_announce_less_than_it_waits() {
+    let stub = Stub::start(shop_window).await;
+    let http = Http::new(&stub.url().parse().unwrap(), PATIENT).unwrap().announcing(IMPATIENT);
+    let exchange = move |request: Arc<load::Request>| {
+        let http = http.clone();
+        async move { http.exchange(&request).await }
+    };
+    run_to_the_end(&plan("list_products=1"), Crowd::default(), Limits::default(), exchange).await;
+    assert!(stub.seen().iter().all(|seen| seen.header("x-envoy-expected-rq-timeout-ms") == Some("400")));
 }
 
 fn outcomes(answers: &[Answer]) -> Vec<Outcome> {
