@@ -27,9 +27,10 @@ pub async fn create(
 ) -> Result<HttpResponse, Refusal> {
     let key = required_key(&request)?;
     let method = Method::parse(&body.payment_method).ok_or_else(unknown_method)?;
-    let Fate { delay, then } = provider.behaviour.fate_of(method);
+    let (Fate { delay, then }, at_once) = (provider.behaviour.fate_of(method), provider.behaviour.current().at_once);
     match then {
         Then::Fail { status } => {
+            let _till = provider.tills.turn(at_once).await;
             tokio::time::sleep(delay).await;
             Err(Refusal::simulated(status))
         }
@@ -37,6 +38,7 @@ pub async fn create(
         Then::Decide { decision, reply } => {
             let own = provider.clone().into_inner();
             let charging = provider.spawn(async move {
+                let _till = own.tills.turn(at_once).await;
                 tokio::time::sleep(delay).await;
                 charge(&own, key, body, decision).await
             });

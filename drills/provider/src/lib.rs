@@ -19,6 +19,8 @@
 //! (`idempotent-replayed: true`). The nth request after the start or a reset gets the nth throw of `--seed`. The three
 //! `lost` and `error` methods do what they say whatever the ratios are; a declined method is never approved.
 //!
+//! With `at_once` it works on so many charges at the same time and lets the others stand in line (`tills`).
+//!
 //! Refunds, lookups, the ledger and the admin routes always answer plainly: a fault proxy in front disturbs those.
 //! "Never answers" means that the connection is held (30 s unless `--hold-ms` says otherwise) and then closed without a
 //! byte (`silence`). A charge becomes visible when it is decided, after its delay; `settle_ms` is the provider's
@@ -41,6 +43,7 @@ mod problems;
 mod refunds;
 mod server;
 mod silence;
+mod tills;
 mod webhooks;
 
 pub use ledger::OpenError;

@@ -30,6 +30,7 @@ use crate::{
     ledger::{Ledger, LedgerWriter, OpenError},
     problems::{self, Refusal},
     refunds,
+    tills::Tills,
     webhooks::{WebhookTarget, Webhooks},
 };
 
@@ -74,6 +75,7 @@ pub struct Provider {
     pub name: String,
     pub ledger: Ledger,
     pub behaviour: BehaviourInForce,
+    pub tills: Tills,
     pub hold_for: Duration,
     /// Ends all that only waits.
     pub closing: CancellationToken,
@@ -121,6 +123,7 @@ pub async fn start(config: ProviderConfig) -> Result<RunningProvider, StartError
         name: config.name,
         ledger,
         behaviour: BehaviourInForce::new(config.behaviour, config.seed),
+        tills: Tills::default(),
         hold_for: config.hold_for,
         closing: closing.clone(),
         webhooks,

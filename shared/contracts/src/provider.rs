@@ -119,6 +119,10 @@ pub struct Behaviour {
     pub latency_ms: u64,
     /// Up to this much more, evenly spread.
     pub jitter_ms: u64,
+    /// How many charges it works on at the same time; more wait in line, whether or not anybody still waits for them.
+    /// 0: any number.
+    #[serde(default)]
+    pub at_once: u32,
     /// Share of requests that are answered 500 and charge nothing.
     pub error_ratio: f64,
     /// Share of charges that are declined.
@@ -140,6 +144,7 @@ impl Default for Behaviour {
         Self {
             latency_ms: 0,
             jitter_ms: 0,
+            at_once: 0,
             error_ratio: 0.0,
             decline_ratio: 0.0,
             lose_reply_ratio: 0.0,
@@ -189,6 +194,8 @@ pub struct SetBehaviour {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decline_ratio: Option<f64>,
@@ -210,6 +217,7 @@ impl SetBehaviour {
         Behaviour {
             latency_ms: self.latency_ms.unwrap_or(start.latency_ms),
             jitter_ms: self.jitter_ms.unwrap_or(start.jitter_ms),
+            at_once: self.at_once.unwrap_or(start.at_once),
             error_ratio: self.error_ratio.unwrap_or(start.error_ratio),
             decline_ratio: self.decline_ratio.unwrap_or(start.decline_ratio),
             lose_reply_ratio: self.lose_reply_ratio.unwrap_or(start.lose_reply_ratio),
