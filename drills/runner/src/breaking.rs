@@ -11,12 +11,13 @@ use std::{
 use anyhow::{Context, Result};
 use chassis::dev_secrets;
 use contracts::Service;
-use load::{Http, Limits, Plan, Process, Recording, Shop, Target, Users};
+use load::{Http, Limits, Plan, Process, Recording, Shop, Target, Users, shop::HotSku};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
+    charges::Placed,
     course::profile,
     faults::Faults,
     log::{Log, Seen, Timeline},
@@ -41,6 +42,8 @@ pub struct Run<'a> {
     pub faults: Faults,
     pub scraper: Scraper,
     pub outcome: Outcome,
+    /// The orders that clients were told of.
+    pub placed: Placed,
     /// Ends the load.
     pub stop: CancellationToken,
 }
@@ -67,10 +70,17 @@ impl Run<'_> {
         let profile = profile(self.scenario)?;
         let lives = profile.duration() + TOKENS_OUTLIVE;
         let users = Users::mint(spec.users, self.scenario.seed, dev_secrets::AUTH_JWT_SECRET, lives)?;
-        let target: Target = stack.api(Service::Order, 0).parse()?;
-        let http = Http::new(&target, spec.timeout.0)?;
+        let replicas = self.scenario.stack.replicas.get(Service::Order.as_str()).copied().unwrap_or(1);
+        let targets = (0..replicas).map(|k| stack.api(Service::Order, k).parse::<Target>());
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        let http = Http::across(&targets, spec.timeout.0)?.announcing(spec.announce.unwrap_or(spec.timeout).0);
         let skus = http.skus(users.get(0), WELL_STOCKED).await?;
-        let mut shop = Shop::new(users, skus, &spec.payment_method, &Uuid::new_v4().simple().to_string())?;
+        let hot = spec.hot_sku.as_ref().map(|hot| HotSku { sku: hot.sku.clone(), share: hot.share });
+        let mut shop = Shop::new(users, skus, "", &Uuid::new_v4().simple().to_string())?
+            .with_crowd(spec.crowd())
+            .paid_with(spec.payment_method.parse()?)
+            .with_coupons(spec.coupon.parse()?)
+            .with_hot_sku(hot);
         let plan = Plan {
             profile,
             process: Process::Poisson,
@@ -82,17 +92,24 @@ impl Run<'_> {
         let file = File::create(answers).with_context(|| format!("cannot write {}", answers.display()))?;
         let (mut file, mut written) = (BufWriter::new(file), Ok(()));
         let stop = self.stop.clone();
-        let log = std::mem::take(&mut self.log);
+        let (log, mut placed) = (std::mem::take(&mut self.log), Placed::default());
         let sink = |answer: &load::Answer| {
             if written.is_ok() {
                 let line = serde_json::to_writer(&mut file, answer).map_err(anyhow::Error::from);
                 written = line.and_then(|()| Ok(file.write_all(b"\n")?));
+            }
+            placed.note(answer);
+            // Those in between are on file for the oracle; to its client, a request ends once.
+            if !answer.last {
+                return;
             }
             let seen = Seen {
                 due: answer.intended,
                 kind: answer.request.kind,
                 outcome: answer.outcome,
                 latency: answer.latency(),
+                hot: answer.request.hot,
+                tries: answer.request.attempt + 1,
             };
             log.lock().unwrap_or_else(PoisonError::into_inner).answers.push(seen);
         };
@@ -107,7 +124,7 @@ impl Run<'_> {
             recording
         };
         let (recording, ()) = tokio::join!(loading, self.direct(&log, start, give_up, interrupted));
-        self.log = log;
+        (self.log, self.placed) = (log, placed);
         written.and_then(|()| Ok(file.flush()?)).context("cannot write the answers")?;
         Ok(recording)
     }

@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     breaking::Run,
+    charges,
     faults::Faults,
     guards::Guards,
     log::Timeline,
-    scenario::{FaultSpec, Scenario},
+    scenario::Scenario,
     scrape::Scraper,
-    stack::Stack,
+    stack::{self, Stack},
     verdict::{Outcome, Record, judge},
 };
 
@@ -61,11 +62,19 @@ async fn on_the_system(
         scenario,
         timeline: timeline(scenario)?,
         log: Mutex::default(),
-        faults: Faults::new(client.clone(), stack.clone(), scenario.seed),
-        scraper: Scraper::new(client, stack, scenario),
+        faults: Faults::new(
+            client.clone(),
+            stack.clone(),
+            scenario.stack.clone(),
+            stack::rules_file(folder, &scenario.id),
+            scenario.seed,
+        ),
+        scraper: Scraper::new(client.clone(), stack, scenario),
         outcome: Outcome::default(),
+        placed: charges::Placed::default(),
         stop: CancellationToken::new(),
     };
+    run.faults.settle_in().await?;
     let without = if guards == Guards::Off { ".unguarded" } else { "" };
     let answers = folder.join(format!("{}{without}.answers.jsonl", scenario.id));
     let give_up = begun + scenario.max_duration.0;
@@ -77,6 +86,11 @@ async fn on_the_system(
     run.outcome.doubts.extend(recording.doubt().map(|doubt| doubt.to_string()));
     match run.faults.applied().await {
         Ok(applied) => run.log().applied = applied,
+        Err(error) => run.outcome.doubts.push(format!("{error:#}")),
+    }
+    run.log().crashes = run.faults.crashes();
+    match charges::delays(&client, stack, &run.placed).await {
+        Ok(delays) => run.log().charges = delays,
         Err(error) => run.outcome.doubts.push(format!("{error:#}")),
     }
     if run.outcome.aborted.is_none() {
@@ -93,8 +107,12 @@ async fn on_the_system(
 
 fn timeline(scenario: &Scenario) -> Result<Timeline> {
     let end = profile(scenario)?.duration();
-    let broken = scenario.faults.iter().map(|fault| fault.at.0).min().unwrap_or(end);
-    let restored = scenario.faults.iter().map(FaultSpec::end).max().unwrap_or(end);
+    let mut unusual: Vec<(Duration, Duration)> = scenario.faults.iter().map(|f| (f.at.0, f.end())).collect();
+    // A spike is what there is to bear, whether or not something is broken as well.
+    let spike = scenario.load.spike().transpose()?;
+    unusual.extend(spike.map(|spike| (spike.at, spike.at + spike.lasts)));
+    let broken = unusual.iter().map(|(from, _)| *from).min().unwrap_or(end);
+    let restored = unusual.iter().map(|(_, to)| *to).max().unwrap_or(end);
     Ok(Timeline { warm_up: scenario.load.warm_up.0, broken, restored, end })
 }
 

@@ -1,19 +1,41 @@
 //! Breaks what a scenario says, and puts it back. Whatever is begun here is ended here, and that it ended is looked at
 //! and not assumed.
 
-use std::collections::BTreeMap;
+mod behaviour;
+mod crashing;
+mod ruling;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use anyhow::{Context, Result, bail};
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use crate::{scenario::FaultSpec, stack::Stack};
+use crate::{
+    scenario::{FaultSpec, StackSpec, Target},
+    stack::Stack,
+};
 
 pub struct Faults {
     client: Client,
     stack: Stack,
+    /// What the system is like when nothing is broken.
+    normal: StackSpec,
+    rules_file: PathBuf,
+    /// Of the rules that were written last.
+    rules_version: i64,
     seed: u64,
+    crashes: Arc<AtomicU32>,
     /// What is broken now, by the number of its fault in the scenario.
     broken: BTreeMap<usize, Broken>,
 }
@@ -22,17 +44,22 @@ enum Broken {
     Link { id: u64 },
     Killed { process: String },
     Stopped { process: String, pid: Pid },
+    Restarting(JoinHandle<Result<()>>),
+    Crashing { stop: CancellationToken, walk: JoinHandle<Result<()>> },
+    Behaving { channel: String },
+    Ruled,
 }
 
 impl Faults {
     #[must_use]
-    pub fn new(client: Client, stack: Stack, seed: u64) -> Self {
-        Self { client, stack, seed, broken: BTreeMap::new() }
+    pub fn new(client: Client, stack: Stack, normal: StackSpec, rules_file: PathBuf, seed: u64) -> Self {
+        let (crashes, broken) = (Arc::default(), BTreeMap::new());
+        Self { client, stack, normal, rules_file, rules_version: 0, seed, crashes, broken }
     }
 
     pub async fn begin(&mut self, number: usize, fault: &FaultSpec) -> Result<()> {
-        let broken = match (&fault.process, fault.kind.as_str()) {
-            (None, _) => {
+        let broken = match (fault.target().context("a fault without a target")?, fault.kind.as_str()) {
+            (Target::Link(_), _) => {
                 let request = fault.request(self.seed.wrapping_add(number as u64));
                 let answer = self.client.post(format!("{}/v1/faults", self.stack.links())).json(&request).send().await;
                 let answer = answer.context("the links do not answer")?;
@@ -42,15 +69,29 @@ impl Faults {
                     _ => bail!("the links refused the fault: {body}"),
                 }
             }
-            (Some(process), "restart") => {
-                self.stack.restart(process).await?;
-                return Ok(());
+            (Target::Process(process), "restart") => {
+                let (stack, process) = (self.stack.clone(), process.to_owned());
+                Broken::Restarting(tokio::spawn(async move { stack.restart(&process).await }))
             }
-            (Some(process), kind) => {
+            (Target::Process(process), "crash_at") => {
+                let (stop, stack, crashes) = (CancellationToken::new(), self.stack.clone(), self.crashes.clone());
+                let (process, points, end) = (process.to_owned(), fault.points.clone(), stop.clone());
+                let walk = async move { crashing::walk(&stack, &process, &points, &crashes, &end).await };
+                Broken::Crashing { stop, walk: tokio::spawn(walk) }
+            }
+            (Target::Process(process), kind) => {
                 let pid = self.pid(process).await?;
-                let (process, signal) = (process.clone(), if kind == "kill" { Signal::KILL } else { Signal::STOP });
+                let (process, signal) = (process.to_owned(), if kind == "kill" { Signal::KILL } else { Signal::STOP });
                 kill_process(pid, signal).with_context(|| format!("cannot signal {process}"))?;
                 if kind == "kill" { Broken::Killed { process } } else { Broken::Stopped { process, pid } }
+            }
+            (Target::Provider(channel, wanted), _) => {
+                behaviour::put(&self.client, &self.stack, channel, wanted).await?;
+                Broken::Behaving { channel: channel.to_owned() }
+            }
+            (Target::Rules(_), _) => {
+                self.rule(fault.rules_on(&self.normal.rules)).await?;
+                Broken::Ruled
             }
         };
         self.broken.insert(number, broken);
@@ -70,11 +111,33 @@ impl Faults {
                     bail!("the links kept fault {id}: {}", answer.status())
                 }
             }
-            Some(Broken::Killed { process }) => self.stack.restart(&process).await,
+            Some(Broken::Killed { process }) => {
+                self.stack.restart(&process).await?;
+                // A provider that starts anew has forgotten how it is to behave.
+                match process.strip_prefix("provider-") {
+                    Some(channel) => self.behave_as_normal(channel).await,
+                    None => Ok(()),
+                }
+            }
             Some(Broken::Stopped { process, pid }) => {
                 kill_process(pid, Signal::CONT).with_context(|| format!("cannot wake {process}"))
             }
+            Some(Broken::Restarting(restart)) => restart.await?,
+            Some(Broken::Crashing { stop, walk }) => {
+                stop.cancel();
+                walk.await?
+            }
+            Some(Broken::Behaving { channel }) => self.behave_as_normal(&channel).await,
+            Some(Broken::Ruled) => self.rule(self.normal.rules.clone()).await,
         }
+    }
+
+    /// Brings the system from how it starts to what it is like when nothing is broken.
+    pub async fn settle_in(&self) -> Result<()> {
+        for channel in self.normal.provider.keys() {
+            self.behave_as_normal(channel).await?;
+        }
+        Ok(())
     }
 
     /// Ends all that is still broken, and says what is not as it was.
@@ -96,7 +159,15 @@ impl Faults {
             }
             Err(error) => left.push(format!("{error:#}")),
         }
+        left.extend(self.misbehaving().await);
+        left.extend(self.misruled().await);
         left
+    }
+
+    /// At how many crash points a process died.
+    #[must_use]
+    pub fn crashes(&self) -> u32 {
+        self.crashes.load(Ordering::Acquire)
     }
 
     /// How often the faults of each link were met, since the links started.
@@ -118,8 +189,7 @@ impl Faults {
     }
 
     async fn pid(&self, process: &str) -> Result<Pid> {
-        let (name, replica) = process.split_once(':').unwrap_or((process, "0"));
-        let replica: u64 = replica.parse().with_context(|| format!("{process} is no process"))?;
+        let (name, replica) = named(process)?;
         let status = self.stack.status().await?;
         let mut processes = status["processes"].as_array().into_iter().flatten();
         let found = processes.find(|p| p["name"] == name && p["replica"] == replica);
@@ -127,4 +197,10 @@ impl Faults {
         let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         pid.with_context(|| format!("{process} does not run"))
     }
+}
+
+/// `order:1` is the second replica of order, `order` its first.
+fn named(process: &str) -> Result<(&str, u64)> {
+    let (name, replica) = process.split_once(':').unwrap_or((process, "0"));
+    Ok((name, replica.parse().with_context(|| format!("{process} is no process"))?))
 }

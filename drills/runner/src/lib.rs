@@ -7,12 +7,13 @@
 //! [`watched`] and [`log`] (what is observed) → [`probe`] (a figure from it, and whether it is within its bounds) →
 //! [`verdict`] (all of them together), [`timelines`] (the same as curves) → [`report`] (both as a page), [`batch`]
 //! (several drills); then the shell: [`guards`] (with them or without) → [`stack`] (the system under drill) → [`scrape`]
-//! → [`faults`] (break and restore) → [`breaking`] (load and faults at the same time) → [`course`] (a whole run), and
-//! [`leftover`], for runs that were killed.
+//! → [`faults`] (break and restore) → [`breaking`] (load and faults at the same time) → [`charges`] (what the provider
+//! decided when) → [`course`] (a whole run), and [`leftover`], for runs that were killed.
 
 pub mod batch;
 pub mod breaking;
 pub mod catalogue;
+pub mod charges;
 pub mod course;
 pub mod faults;
 pub mod guards;

@@ -13,6 +13,19 @@ pub struct Seen {
     pub kind: Kind,
     pub outcome: Outcome,
     pub latency: Duration,
+    /// Of the user who wants most, or for what everybody wants.
+    pub hot: bool,
+    /// How often its client asked for it: this is the answer to the last time.
+    pub tries: u32,
+}
+
+/// A charge at the provider.
+#[derive(Debug, Clone, Copy)]
+pub struct Charged {
+    /// When the request for its order was due.
+    pub due: Duration,
+    /// From when that request left until the charge was decided.
+    pub delay: Duration,
 }
 
 /// One sample of a metric, summed over nothing yet.
@@ -38,6 +51,9 @@ pub struct Log {
     pub looks: Vec<Look>,
     /// How often the faults of each link were applied.
     pub applied: BTreeMap<String, u64>,
+    pub charges: Vec<Charged>,
+    /// Crash points at which a process died.
+    pub crashes: u32,
 }
 
 /// When what was: all from the start of the load.
@@ -78,7 +94,11 @@ impl Log {
 impl Look {
     #[must_use]
     pub fn sum(&self, key: &(String, String), labels: &BTreeMap<String, String>) -> f64 {
-        let fits = |sample: &&Sample| labels.iter().all(|(name, value)| sample.labels.get(name) == Some(value));
+        // A label may name several values: `succeeded|failed`.
+        let one_of = |all: &str, value: &String| all.split('|').any(|one| one == value);
+        let fits = |sample: &&Sample| {
+            labels.iter().all(|(name, all)| sample.labels.get(name).is_some_and(|value| one_of(all, value)))
+        };
         self.samples.get(key).into_iter().flatten().filter(fits).map(|sample| sample.value).sum()
     }
 }

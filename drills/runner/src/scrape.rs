@@ -34,8 +34,7 @@ impl Scraper {
     #[must_use]
     pub fn new(client: Client, stack: &Stack, scenario: &Scenario) -> Self {
         let checks = [&scenario.steady_state, &scenario.proof, &scenario.expect, &scenario.abort_if];
-        let wanted: BTreeSet<_> =
-            checks.into_iter().flatten().filter_map(probe::metric).chain(watched::all()).collect();
+        let wanted: BTreeSet<_> = checks.into_iter().flatten().flat_map(probe::metrics).chain(watched::all()).collect();
         let services: BTreeSet<&str> = wanted.iter().map(|(service, _)| service.as_str()).collect();
         let services = services.into_iter().filter_map(|service| service.parse::<Service>().ok());
         let pages = services.flat_map(|service| {

@@ -17,6 +17,8 @@ use crate::{scenario::Scenario, verdict::Oracle};
 #[derive(Debug, Clone)]
 pub struct Stack {
     program: PathBuf,
+    /// Where the running system keeps its files.
+    files: PathBuf,
     pub base: u16,
 }
 
@@ -55,7 +57,14 @@ impl Stack {
         if !program.is_file() {
             bail!("{} is not built: run ./dev up", program.display());
         }
-        Ok(Self { program, base })
+        let files = folder()?.with_file_name(base.to_string());
+        Ok(Self { program, files, base })
+    }
+
+    /// One that starts nothing, for what is running already.
+    #[cfg(test)]
+    pub(crate) fn nowhere(base: u16) -> Self {
+        Self { program: PathBuf::new(), files: PathBuf::new(), base }
     }
 
     /// A fresh system as the scenario wants it. Returns when everything is ready.
@@ -68,12 +77,9 @@ impl Stack {
         if !scenario.stack.redis {
             command.arg("--no-redis");
         }
-        if !scenario.stack.rules.is_empty() {
-            let file = folder.join(format!("{}.rules.toml", scenario.id));
-            let text = toml::to_string(&scenario.stack.rules).context("cannot write the rules")?;
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-            command.env("RULES_FILE", file);
-        }
+        let file = rules_file(folder, &scenario.id);
+        write_rules(&file, &scenario.stack.rules)?;
+        command.env("RULES_FILE", file);
         said(command.output().await.context("cannot run the stack")?).context("the system did not start").map(drop)
     }
 
@@ -92,6 +98,19 @@ impl Stack {
     pub async fn restart(&self, name: &str) -> Result<()> {
         let output = self.command(&["restart", name]).output().await.context("cannot run the stack")?;
         said(output).with_context(|| format!("{name} did not start again")).map(drop)
+    }
+
+    /// The same with a crash point armed: it may die before it is ready, which is no mistake.
+    pub async fn arm(&self, name: &str, point: &str) -> Result<()> {
+        let mut command = self.command(&["restart", name]);
+        command.arg(format!("--env=CRASH_AT={point}"));
+        command.output().await.context("cannot run the stack").map(drop)
+    }
+
+    /// The log of one process, from the start of the system.
+    #[must_use]
+    pub fn log_of(&self, name: &str, replica: u64) -> PathBuf {
+        self.files.join("logs").join(format!("{name}-{replica}.log"))
     }
 
     /// What the oracle says of what is left when nothing moves any more. `None` where there is no oracle to ask.
@@ -120,6 +139,13 @@ impl Stack {
         format!("http://127.0.0.1:{}", service.admin_port(self.base, replica))
     }
 
+    /// A channel of the payment provider.
+    #[must_use]
+    pub fn provider(&self, channel: &str) -> String {
+        let offset = if channel == "backup" { 7 } else { 6 };
+        format!("http://127.0.0.1:{}", self.base + offset)
+    }
+
     #[must_use]
     pub fn links(&self) -> String {
         format!("http://127.0.0.1:{}", links::hops::admin_port(self.base))
@@ -132,6 +158,20 @@ impl Stack {
         command.process_group(0);
         command
     }
+}
+
+/// Where the rules of a drill's system are: it follows what is written there.
+#[must_use]
+pub fn rules_file(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.rules.toml"))
+}
+
+/// In one step: nobody reads half of it.
+pub fn write_rules(file: &Path, rules: &toml::Table) -> Result<()> {
+    let text = toml::to_string(rules).context("cannot write the rules")?;
+    let fresh = file.with_extension("new");
+    let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, file));
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// What was printed, or what was complained of.

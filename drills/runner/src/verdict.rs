@@ -256,7 +256,14 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
             let due = Duration::from_millis(n * 100);
             let failed = bad.contains(&due.as_secs()) && n % 10 < failing;
             let status = if failed { 503 } else { 201 };
-            Seen { due, kind: Kind::PlaceOrder, outcome: Ended::Status(status), latency: Duration::from_millis(9) }
+            Seen {
+                due,
+                kind: Kind::PlaceOrder,
+                outcome: Ended::Status(status),
+                latency: Duration::from_millis(9),
+                hot: false,
+                tries: 1,
+            }
         });
         let applied = BTreeMap::from([("order->payment".to_owned(), applied)]);
         let log = Log { answers: answers.collect(), applied, ..Log::default() };

@@ -68,7 +68,7 @@ fn a_file_with_mistakes_is_not_run_and_each_mistake_leads_to_its_place() {
     let checkout = Checkout::new("mistakes");
     let file = checkout.0.join("own.toml");
     let good = fs::read_to_string(&scenarios()[0]).unwrap();
-    fs::write(&file, good.replacen("order->", "ordr->", 1).replacen("min = 0.99", "mini = 0.99", 1)).unwrap();
+    fs::write(&file, good.replacen("order->", "ordr->", 1).replacen("\nmin = ", "\nmini = ", 1)).unwrap();
     let said = checkout.drill(&[file.to_str().unwrap()]);
     assert_eq!(said.status.code(), Some(2));
     let said = text(&said.stderr);
@@ -160,9 +160,29 @@ fn a_comparison_begins_with_a_system_without_guards() {
 fn one_mistake_in_one_of_several_files_keeps_all_of_them_from_running() {
     let checkout = Checkout::new("one-mistake");
     let file = checkout.0.join("drills/scenarios/payment-slow.toml");
-    fs::write(&file, fs::read_to_string(&file).unwrap().replacen("min = 0.99", "mini = 0.99", 1)).unwrap();
+    fs::write(&file, fs::read_to_string(&file).unwrap().replacen("\nmin = ", "\nmini = ", 1)).unwrap();
     let said = checkout.drill(&["recommendation-down", "payment-slow"]);
     assert_eq!(said.status.code(), Some(2));
     assert!(text(&said.stderr).contains("mini"));
     assert_eq!(checkout.asked(), "");
+}
+
+#[test]
+fn every_drill_names_its_source_and_a_pattern_that_has_a_page_and_could_fail() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for file in scenarios() {
+        let name = file.display().to_string();
+        let scenario = runner::scenario::read(&name, &fs::read_to_string(&file).unwrap())
+            .unwrap_or_else(|mistakes| panic!("{}", mistakes.iter().map(ToString::to_string).collect::<String>()));
+        assert_eq!(file.file_stem().unwrap().to_str().unwrap(), scenario.id);
+        for (what, text) in [("title", &scenario.title), ("story", &scenario.story), ("source", &scenario.source)] {
+            assert!(text.trim().len() > 10, "{name}: its {what} says nothing");
+        }
+        let page = scenario.pattern.as_ref().unwrap_or_else(|| panic!("{name} names no pattern"));
+        assert!(root.join(page).is_file(), "{name}: there is no {page}");
+        // A fault whose being felt nobody looks at proves nothing by being borne.
+        assert!(!scenario.proof.is_empty(), "{name} has no proof that anything was felt");
+        let seconds = scenario.load.profile().unwrap().duration().as_secs();
+        assert!((20..=100).contains(&seconds), "{name} takes {seconds} s");
+    }
 }

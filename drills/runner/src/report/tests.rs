@@ -47,7 +47,8 @@ fn record(guards: Guards) -> Record {
             (true, Guards::On) => Ended::Status(202),
             (true, Guards::Off) => Ended::TimedOut,
         };
-        Seen { due, kind: Kind::PlaceOrder, outcome, latency: Duration::from_millis(if broken { 900 } else { 9 }) }
+        let latency = Duration::from_millis(if broken { 900 } else { 9 });
+        Seen { due, kind: Kind::PlaceOrder, outcome, latency, hot: false, tries: 1 }
     });
     let looks = (0..60).map(|n| {
         let at = Duration::from_millis(n * 500);
@@ -68,7 +69,7 @@ fn record(guards: Guards) -> Record {
         Look { at, samples: samples.into() }
     });
     let applied = BTreeMap::from([("order->payment".to_owned(), 41)]);
-    let log = Log { answers: answers.collect(), looks: looks.collect(), applied };
+    let log = Log { answers: answers.collect(), looks: looks.collect(), applied, ..Log::default() };
     let seconds = Duration::from_secs;
     let timeline = Timeline { warm_up: seconds(3), broken: seconds(10), restored: seconds(20), end: seconds(30) };
     let report = json!({

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use contracts::Service;
-use links::{Protocol, hops};
-use load::{Kind, Mix, Profile, Spike, Stage};
+use links::hops;
+use load::{Kind, Outcome};
 
-use super::{Check, FaultSpec, LoadSpec, ProbeKind, Scenario};
+use super::{Check, ProbeKind, Scenario, fault};
 
 type Wrong = Vec<(String, String)>;
 
-/// What can be done to a process.
-pub const PROCESS_KINDS: [&str; 3] = ["kill", "stop", "restart"];
+/// Names of outcomes, for those who have written something else.
+pub(super) const OUTCOMES: &str = "are statuses, 2xx, 4xx, 5xx, timed_out, not_sent or broken";
 
 pub fn all(scenario: &Scenario) -> Wrong {
     let mut wrong = Wrong::new();
@@ -32,8 +32,10 @@ pub fn all(scenario: &Scenario) -> Wrong {
             Duration::MAX
         }
     };
-    if let Err(reason) = scenario.load.mix.parse::<Mix>() {
-        say("load.mix", reason.to_string());
+    for (channel, behaviour) in &scenario.stack.provider {
+        if let Err(reason) = fault::behaves(channel, behaviour) {
+            say(&format!("stack.provider.{channel}"), reason);
+        }
     }
     if scenario.steady_state.is_empty() {
         say("steady_state", "must have at least one check, else nothing says that the system was well before".into());
@@ -41,12 +43,16 @@ pub fn all(scenario: &Scenario) -> Wrong {
     if scenario.expect.is_empty() {
         say("expect", "must have at least one check, else the drill cannot fail".into());
     }
-    if scenario.faults.is_empty() && scenario.load.spike.is_none() && scenario.load.stages.is_empty() {
+    if scenario.faults.is_empty() && !scenario.load.is_unusual() {
         say("faults", "must have one, unless the load itself is what is unusual".into());
     }
-    wrong.extend(rules(scenario));
+    wrong.extend(scenario.load.mistakes());
+    wrong.extend(rules("stack.rules", &scenario.stack.rules));
     for (index, fault) in scenario.faults.iter().enumerate() {
-        let found = faulty(fault, ends);
+        if fault.rules.is_some() {
+            wrong.extend(rules(&format!("faults[{index}].rules"), &fault.rules_on(&scenario.stack.rules)));
+        }
+        let found = fault.mistakes(ends);
         wrong.extend(found.into_iter().map(|(key, reason)| (format!("faults[{index}].{key}"), reason)));
     }
     for (name, checks) in [
@@ -64,46 +70,12 @@ pub fn all(scenario: &Scenario) -> Wrong {
     wrong
 }
 
-fn rules(scenario: &Scenario) -> Wrong {
-    let Ok(text) = toml::to_string(&scenario.stack.rules) else { return Wrong::new() };
+fn rules(at: &str, document: &toml::Table) -> Wrong {
+    let Ok(text) = toml::to_string(document) else { return Wrong::new() };
     match rules::Rules::from_toml(&text) {
         Ok(_) => Wrong::new(),
-        Err(error) => error.violations.into_iter().map(|v| (format!("stack.rules.{}", v.path), v.reason)).collect(),
+        Err(error) => error.violations.into_iter().map(|v| (format!("{at}.{}", v.path), v.reason)).collect(),
     }
-}
-
-fn faulty(fault: &FaultSpec, ends: Duration) -> Wrong {
-    let mut wrong = Wrong::new();
-    let mut say = |key: &str, reason: String| wrong.push((key.to_owned(), reason));
-    if fault.at.0 + fault.lasts.0 > ends {
-        say("for", "must end before the load does".into());
-    }
-    match (&fault.link, &fault.process) {
-        (Some(link), None) => match hops::find(link) {
-            None => {
-                let names: Vec<&str> = hops::ALL.iter().map(|hop| hop.name).collect();
-                say("link", format!("there is no such link; there are {}", names.join(", ")));
-            }
-            Some(hop) => {
-                for error in fault.request(0).check(hop.protocol).err().into_iter().flatten() {
-                    let key = if error.field == "for_ms" { "for" } else { &error.field };
-                    say(key, error.detail);
-                }
-            }
-        },
-        (None, Some(_)) => {
-            if !PROCESS_KINDS.contains(&fault.kind.as_str()) {
-                say("kind", format!("must be one of {} for a process", PROCESS_KINDS.join(", ")));
-            }
-            // What belongs to links means nothing here.
-            let bare = FaultSpec { link: Some(hops::ALL[0].name.into()), kind: "hang".into(), ..fault.clone() };
-            for error in bare.request(0).check(Protocol::Http).err().into_iter().flatten() {
-                say(&error.field, "means nothing to a process".into());
-            }
-        }
-        _ => say("link", "a fault has a link or a process, and not both".into()),
-    }
-    wrong
 }
 
 fn unsound(check: &Check) -> Wrong {
@@ -113,21 +85,18 @@ fn unsound(check: &Check) -> Wrong {
         say("", "needs a bound: min, max, min_times_before or max_times_before");
     }
     if check.request.as_ref().is_some_and(|name| !Kind::ALL.iter().any(|kind| kind.as_str() == name)) {
-        say("request", "must be one of place_order, read_order, list_orders, product_page, list_products");
+        say("request", &format!("must be one of {}", Kind::ALL.map(Kind::as_str).join(", ")));
     }
-    let known = |o: &String| {
-        o.parse::<u16>().is_ok() || ["2xx", "4xx", "5xx", "timed_out", "not_sent", "broken"].contains(&o.as_str())
-    };
-    if !check.outcomes.iter().all(known) {
-        say("outcomes", "are statuses, 2xx, 4xx, 5xx, timed_out, not_sent or broken");
+    if !check.outcomes.iter().all(|name| Outcome::is_name(name)) {
+        say("outcomes", OUTCOMES);
     }
     if matches!(check.probe, ProbeKind::Answers | ProbeKind::Share) && check.outcomes.is_empty() {
         say("outcomes", "is needed by this probe");
     }
     match (check.probe, check.percentile) {
-        (ProbeKind::Latency, Some(p)) if p > 0.0 && p <= 100.0 => {}
-        (ProbeKind::Latency, _) => say("percentile", "must be above 0 and at most 100"),
-        (_, Some(_)) => say("percentile", "belongs to latency"),
+        (ProbeKind::Latency | ProbeKind::ChargeDelay, Some(p)) if p > 0.0 && p <= 100.0 => {}
+        (ProbeKind::Latency | ProbeKind::ChargeDelay, _) => say("percentile", "must be above 0 and at most 100"),
+        (_, Some(_)) => say("percentile", "belongs to latency and charge_delay"),
         _ => {}
     }
     let of_metrics = matches!(check.probe, ProbeKind::Metric | ProbeKind::Gauge);
@@ -137,30 +106,15 @@ fn unsound(check: &Check) -> Wrong {
     if of_metrics && check.service.as_ref().is_none_or(|service| service.parse::<Service>().is_err()) {
         say("service", "must be a service");
     }
+    if let Some(per) = &check.per {
+        if check.probe != ProbeKind::Metric {
+            say("per", "belongs to metric");
+        } else if per.service.parse::<Service>().is_err() {
+            say("per.service", "must be a service");
+        }
+    }
     if check.probe == ProbeKind::FaultApplied && check.link.as_ref().is_none_or(|link| hops::find(link).is_none()) {
         say("link", "must be a link");
     }
     wrong
-}
-
-impl LoadSpec {
-    /// The profile, or the key that is wrong and why.
-    pub fn profile(&self) -> Result<Profile, (&'static str, String)> {
-        let stages: Vec<Stage> = self
-            .stages
-            .iter()
-            .map(|stage| stage.parse::<Stage>())
-            .collect::<Result<_, _>>()
-            .map_err(|e| ("stages", e.to_string()))?;
-        let profile = match (self.rate, self.duration, stages.is_empty()) {
-            (Some(rate), Some(duration), true) => {
-                Profile::steady(rate, duration.0).map_err(|e| ("rate", e.to_string()))
-            }
-            (None, None, false) => Profile::new(stages).map_err(|e| ("stages", e.to_string())),
-            _ => Err(("rate", "a load has rate and duration, or stages".to_owned())),
-        }?;
-        let Some(spike) = &self.spike else { return Ok(profile) };
-        let spike: Spike = spike.parse().map_err(|e: load::profile::BadProfile| ("spike", e.to_string()))?;
-        profile.with_spike(spike).map_err(|e| ("spike", e.to_string()))
-    }
 }

@@ -1,16 +1,19 @@
 //! What a drill's file says. `docs/drills.md` explains every key.
 
 mod check;
+mod fault;
 mod place;
 mod read;
+mod traffic;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use links::{FaultRequest, Side};
 use serde::{Deserialize, Serialize};
 
+pub use fault::{CHANNELS, FaultSpec, Target};
 pub use place::line_of;
 pub use read::{Mistake, read};
+pub use traffic::{HotSkuSpec, LoadSpec, RetrySpec};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,62 +54,10 @@ pub struct Scenario {
 pub struct StackSpec {
     pub replicas: BTreeMap<String, u16>,
     pub redis: bool,
+    /// How a channel of the payment provider behaves from the start on, by its name: `primary`, `backup`.
+    pub provider: BTreeMap<String, toml::Table>,
     /// A rules document: only what differs from the defaults.
     pub rules: toml::Table,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LoadSpec {
-    /// Requests a second, with `duration`; or `stages`.
-    pub rate: Option<f64>,
-    pub duration: Option<Span>,
-    /// `10s:50`, `5s:50..200`.
-    #[serde(default)]
-    pub stages: Vec<String>,
-    /// `16x@20s+5s`.
-    pub spike: Option<String>,
-    #[serde(default = "default_mix")]
-    pub mix: String,
-    #[serde(default = "default_users")]
-    pub users: std::num::NonZeroU32,
-    #[serde(default = "default_method")]
-    pub payment_method: String,
-    #[serde(default = "default_timeout")]
-    pub timeout: Span,
-    /// The first part of the run, which counts for nothing.
-    #[serde(default = "default_warm_up")]
-    pub warm_up: Span,
-}
-
-/// Something to break: a link, with the fields of the links' own API, or a process.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct FaultSpec {
-    /// From the start of the load.
-    pub at: Span,
-    #[serde(rename = "for")]
-    pub lasts: Span,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
-    /// `payment`, `order:1`, `provider-primary`, `redis`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<String>,
-    pub kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on: Option<Side>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes_per_second: Option<u64>,
 }
 
 /// A figure and its bounds.
@@ -122,16 +73,30 @@ pub struct Check {
     pub min_times_before: Option<f64>,
     /// Of the load's answers, those to requests of this kind.
     pub request: Option<String>,
+    /// Of the load's answers, those to the user who wants most and for what everybody wants, or those of all others.
+    pub hot: Option<bool>,
     /// Of the load's answers, those with one of these outcomes: `201`, `2xx`, `timed_out`, `not_sent`, `broken`.
     #[serde(default)]
     pub outcomes: Vec<String>,
-    /// Of `latency`: 50, 99, 99.9 …
+    /// Of `latency` and `charge_delay`: 50, 99, 99.9 …
     pub percentile: Option<f64>,
     pub service: Option<String>,
     pub metric: Option<String>,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// The metric for each one of this.
+    pub per: Option<Counter>,
     pub link: Option<String>,
+}
+
+/// A counter, summed over all replicas and over all samples that have the labels.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counter {
+    pub service: String,
+    pub metric: String,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
@@ -154,6 +119,12 @@ pub enum ProbeKind {
     Gauge,
     /// How many requests or connections met the faults of `link`.
     FaultApplied,
+    /// How often clients asked for each thing that they wanted.
+    Tries,
+    /// How long after an order's request left its charge was decided at the provider, in milliseconds.
+    ChargeDelay,
+    /// At how many crash points a process died.
+    Crashes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -184,58 +155,12 @@ impl From<Span> for String {
     }
 }
 
-impl FaultSpec {
-    /// What the links are asked for. It removes itself some time after its end, should nobody be left to do so.
-    #[must_use]
-    pub fn request(&self, seed: u64) -> FaultRequest {
-        const RESERVE: Duration = Duration::from_secs(10);
-        FaultRequest {
-            link: self.link.clone().unwrap_or_default(),
-            kind: self.kind.clone(),
-            ratio: self.ratio,
-            seed: Some(seed),
-            for_ms: u64::try_from((self.lasts.0 + RESERVE).as_millis()).ok(),
-            latency_ms: self.latency_ms,
-            jitter_ms: self.jitter_ms,
-            on: self.on,
-            status: self.status,
-            delay_ms: self.delay_ms,
-            bytes_per_second: self.bytes_per_second,
-        }
-    }
-
-    #[must_use]
-    pub fn end(&self) -> Duration {
-        self.at.0 + self.lasts.0
-    }
-}
-
 impl Default for StackSpec {
     fn default() -> Self {
-        Self { replicas: BTreeMap::new(), redis: true, rules: toml::Table::new() }
+        Self { replicas: BTreeMap::new(), redis: true, provider: BTreeMap::new(), rules: toml::Table::new() }
     }
 }
 
 const fn one() -> u64 {
     1
-}
-
-fn default_mix() -> String {
-    "default".to_owned()
-}
-
-fn default_users() -> std::num::NonZeroU32 {
-    std::num::NonZeroU32::MIN.saturating_add(199)
-}
-
-fn default_method() -> String {
-    "tok_approve".to_owned()
-}
-
-const fn default_timeout() -> Span {
-    Span(Duration::from_secs(5))
-}
-
-const fn default_warm_up() -> Span {
-    Span(Duration::from_secs(3))
 }

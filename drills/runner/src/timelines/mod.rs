@@ -178,7 +178,8 @@ mod tests {
     const TIMELINE: Timeline = Timeline { warm_up: s(1), broken: s(2), restored: s(4), end: s(6) };
 
     fn seen(ms: u64, kind: Kind, outcome: Outcome, latency: u64) -> Seen {
-        Seen { due: Duration::from_millis(ms), kind, outcome, latency: Duration::from_millis(latency) }
+        let (due, latency) = (Duration::from_millis(ms), Duration::from_millis(latency));
+        Seen { due, kind, outcome, latency, hot: false, tries: 1 }
     }
 
     /// A look with (metric, label, its value, replica, value), all of order.
