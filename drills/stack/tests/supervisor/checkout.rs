@@ -167,15 +167,17 @@ fn free_base() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Spread over the range, so that two runs at once rarely try the same.
     let offset = u16::try_from(std::process::id() % 90).unwrap() * 100;
+    // Forty apart, no port of one system is another's unless there are more than seven tests between them.
     (0..200)
-        .map(|_| 11_000 + (offset + NEXT.fetch_add(1, Ordering::Relaxed) * 10) % 9_000)
+        .map(|_| 11_000 + (offset + NEXT.fetch_add(1, Ordering::Relaxed) * 40) % 9_000)
         .find(|&base| ports(base).into_iter().all(is_free))
         .unwrap()
 }
 
 fn ports(base: u16) -> Vec<u16> {
     let services = (0..8).flat_map(|n| [base + n, base + 100 + n, base + 1000 + n, base + 1100 + n]);
-    services.chain([base + 394, base + 420, base + 7352, base + 8299, base + 11_012]).collect()
+    let links = (0..9).map(|n| base + 420 + n);
+    services.chain(links).chain([base + 394, base + 7352, base + 8299, base + 11_012]).collect()
 }
 
 fn is_free(port: u16) -> bool {
