@@ -43,7 +43,7 @@ async fn a_crash_at_any_point_of_payment_loses_nothing() {
     }
     let points = payment::workflow::CRASH_POINTS.iter();
     let steps = points.map(|point| Step { armed: REPLICAS.map(|replica| (replica, *point)).into(), dies: Dies::One });
-    walk(Service::Payment, &steps.collect::<Vec<_>>()).await;
+    walk(&steps.collect::<Vec<_>>()).await;
 }
 
 /// Two at a time, one in each replica: each has to go on with what the other one left. An order that a dead run left
@@ -59,7 +59,7 @@ async fn a_crash_at_any_point_of_order_loses_nothing() {
     let own = own.chunks(2).map(|points| REPLICAS.into_iter().zip(points.iter().copied()).collect());
     let either = either.into_iter().map(|point| REPLICAS.map(|replica| (replica, point)).to_vec());
     let steps = own.chain(either).map(|armed| Step { armed, dies: Dies::Each });
-    walk(Service::Order, &steps.collect::<Vec<_>>()).await;
+    walk(&steps.collect::<Vec<_>>()).await;
 }
 
 /// Which process is to die where, at the same time.
@@ -85,13 +85,13 @@ impl Step {
     }
 }
 
-async fn walk(service: Service, steps: &[Step]) {
+async fn walk(steps: &[Step]) {
     let system = turn().await;
     system.rule(91, WITHOUT_BREAKERS).await;
     audit::clean(&system).await;
     for (number, step) in steps.iter().enumerate() {
         let began = Instant::now();
-        die_at(&system, service, step).await;
+        die_at(&system, step).await;
         for (process, _) in &step.armed {
             system.restart(process, &[]);
         }
@@ -104,7 +104,7 @@ async fn walk(service: Service, steps: &[Step]) {
 }
 
 /// Arms the points, and lets customers come until each process has died of its own.
-async fn die_at(system: &System, service: Service, step: &Step) {
+async fn die_at(system: &System, step: &Step) {
     let weather = Weather::before(step);
     let customers = async {
         loop {
@@ -113,9 +113,12 @@ async fn die_at(system: &System, service: Service, step: &Step) {
     };
     let crash = async {
         if weather.leaves_work_undone {
-            // Whatever is under way at this moment is left to whoever looks after what was left.
+            // Whatever is under way at this moment is left to whoever looks after what was left, which must be those
+            // who are armed.
             under_way(system).await;
-            tokio::task::block_in_place(|| system.restart(service.as_str(), &["--kill"]));
+            for (process, _) in &step.armed {
+                system.kill(process);
+            }
         }
         for (process, point) in &step.armed {
             // It may die before it is ready.
