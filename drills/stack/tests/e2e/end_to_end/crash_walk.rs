@@ -229,6 +229,15 @@ async fn one_round(system: &System, weather: Weather) {
         and_cancel("tok_approve"),
         and_cancel("tok_lost_request"),
         async {
+            if weather.leaves_work_undone {
+                // Two who do not come again: whoever does takes up what was left before anybody else looks after it.
+                let slow = order_of(TEA, 1, "tok_slow_1000");
+                let (first, second) = (fresh_key(), fresh_key());
+                let once = async |turn, key: &str| drop(system.shop.place_once(turn, key, &slow).await);
+                tokio::join!(once(0, &first), once(1, &second));
+            }
+        },
+        async {
             if weather.backup_away {
                 // Too large to wait. It is told to come again, and does not.
                 drop(system.shop.place_once(0, &fresh_key(), &order_of(TEA, 50, "tok_approve")).await);
