@@ -18,9 +18,9 @@ pub enum Guards {
 const THEIRS: &str = "stability_";
 
 impl Guards {
-    /// The scenario as it is asked of such a system, rules included. Without guards a breaker that did not open proves nothing, so what
-    /// proves the fault by a guard's own word is left out; and the drill goes on to its end however bad it looks, since
-    /// that is what one wants to see. What is expected stays as it is.
+    /// The scenario as it is asked of such a system, rules included. Without guards a breaker that did not open proves
+    /// nothing, so what proves the fault by a guard's own word is left out; and the drill goes on to its end however bad
+    /// it looks, since that is what one wants to see. What is expected stays as it is.
     pub fn asks(self, scenario: &Scenario) -> Result<Scenario> {
         let mut scenario = scenario.clone();
         if self == Self::Off {

@@ -1,5 +1,5 @@
-//! For tests only: fresh databases and a way to them that breaks, services started in this process, a broker, a downstream that misbehaves on
-//! request, nonsense to send to a listener, and waiting on a condition instead of sleeping.
+//! For tests only: fresh databases and a way to them that breaks, services started in this process, a broker, a
+//! downstream that misbehaves on request, nonsense to send to a listener, and waiting on a condition instead of sleeping.
 
 pub mod app;
 pub mod database;

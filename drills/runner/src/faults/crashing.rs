@@ -25,38 +25,31 @@ pub async fn walk(
     met: &AtomicU32,
     stop: &CancellationToken,
 ) -> Result<()> {
-    let walked = die_at_each(stack, process, points, met, stop).await;
+    let walked = async {
+        let (name, replica) = named(process)?;
+        for point in points {
+            if stop.is_cancelled() {
+                break;
+            }
+            let log = stack.log_of(name, replica);
+            let before = deaths(&log, point);
+            stack.arm(process, point).await?;
+            while !has_ended(stack, name, replica).await? {
+                if stop.is_cancelled() {
+                    return Ok(());
+                }
+                sleep(LOOK_EVERY).await;
+            }
+            if deaths(&log, point) == before {
+                bail!("{process} died, and not of {point}");
+            }
+            met.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+    .await;
     stack.restart(process).await?;
     walked
-}
-
-async fn die_at_each(
-    stack: &Stack,
-    process: &str,
-    points: &[String],
-    met: &AtomicU32,
-    stop: &CancellationToken,
-) -> Result<()> {
-    let (name, replica) = named(process)?;
-    for point in points {
-        if stop.is_cancelled() {
-            break;
-        }
-        let log = stack.log_of(name, replica);
-        let before = deaths(&log, point);
-        stack.arm(process, point).await?;
-        while !has_ended(stack, name, replica).await? {
-            if stop.is_cancelled() {
-                return Ok(());
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        if deaths(&log, point) == before {
-            bail!("{process} died, and not of {point}");
-        }
-        met.fetch_add(1, Ordering::AcqRel);
-    }
-    Ok(())
 }
 
 async fn has_ended(stack: &Stack, name: &str, replica: u64) -> Result<bool> {

@@ -33,11 +33,10 @@ impl Backlog {
             match look(pool).await {
                 Ok((now, waiting)) => {
                     gauge(&now);
-                    let first = |told: &BTreeSet<Uuid>, id: &Uuid| !told.contains(id);
-                    for attempt in waiting.attempts.iter().filter(|id| first(&told, id)) {
+                    for attempt in waiting.attempts.iter().filter(|id| !told.contains(*id)) {
                         signals.alert("payment_review", &json!({ "attempt_id": attempt }));
                     }
-                    for refund in waiting.refunds.iter().filter(|id| first(&told, id)) {
+                    for refund in waiting.refunds.iter().filter(|id| !told.contains(*id)) {
                         signals.alert("refund_review", &json!({ "refund_id": refund }));
                     }
                     told = waiting.attempts.iter().chain(&waiting.refunds).copied().collect();
