@@ -2,6 +2,7 @@
 //! one of them lost, charged twice or forgotten.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -77,9 +78,11 @@ async fn order_through_kills(system: &System) -> usize {
             }
         }
     };
-    let (log, mut answered) = (system.shop.log(), 0);
+    let (log, mut answered, mut ends) = (system.shop.log(), 0, BTreeMap::<String, u32>::new());
     let sink = |answer: &Answer| {
         answered += usize::from(answer.order_id.is_some());
+        let why = answer.problem.as_deref().unwrap_or_default();
+        *ends.entry(format!("{} {why}", answer.outcome)).or_default() += 1;
         log.write(&logged(answer)).unwrap();
     };
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
@@ -91,8 +94,8 @@ async fn order_through_kills(system: &System) -> usize {
     let (recording, kills) = tokio::join!(generator, kill_until(system, &ended));
     assert!(recording.arrivals() >= u64::from(orders()) * 9 / 10, "{} orders", recording.arrivals());
     // A machine that is busy with other things refuses many; some must have come through for this to mean anything.
-    assert!(answered >= 100, "only {answered} orders came about");
-    eprintln!("{answered} of {} orders were answered with an order", recording.arrivals());
+    assert!(answered >= 100, "only {answered} orders came about: {ends:?}");
+    eprintln!("{answered} of {} orders were answered with an order; all ends: {ends:?}", recording.arrivals());
     kills
 }
 
