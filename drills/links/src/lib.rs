@@ -23,7 +23,8 @@
 //! - **The same seed brings the same luck**: the nth throw of a fault belongs to the nth request that it meets.
 //! - **Idle, it is one hop and nothing else.** Every connection of a caller has one of its own to the upstream, opened
 //!   and closed with it; no header is added; nothing is sent again. A dead upstream is mirrored: as long as it refuses
-//!   connections, so does the link, since "refused" and "no answer" are different truths to a caller.
+//!   connections, or its name leads nowhere, the link refuses them too, since "refused" and "no answer" are different
+//!   truths to a caller.
 //!
 //! Reading order: [`hops`] (which hops there are) → [`fault`] (what can be asked for) → `active` (a fault in force) →
 //! `link` (a hop and its faults) → `gate` (takes or refuses connections) → `hop` (carries them) → `admin`, and

@@ -13,7 +13,7 @@ use std::{
 
 use serde::Serialize;
 use tokio::{
-    net::TcpStream,
+    net::{TcpStream, lookup_host},
     sync::{Notify, watch},
     time::timeout,
 };
@@ -179,10 +179,16 @@ impl Link {
         self.suspicion.notified().await;
     }
 
-    /// Whether a connection would be refused there now.
+    /// Whether a connection would be refused there now, or there is nobody to ask: the name of a container that does
+    /// not run leads nowhere, and its last address to no machine.
     pub async fn upstream_is_dead(&self) -> bool {
-        let tried = timeout(CONNECT_WITHIN, TcpStream::connect(&self.upstream)).await;
-        matches!(tried, Ok(Err(e)) if e.kind() == io::ErrorKind::ConnectionRefused)
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        let tried = async {
+            let Ok(addresses) = lookup_host(&self.upstream).await else { return true };
+            let tried = TcpStream::connect(&addresses.collect::<Vec<_>>()[..]).await;
+            matches!(tried, Err(e) if matches!(e.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable))
+        };
+        timeout(CONNECT_WITHIN, tried).await.unwrap_or(false)
     }
 
     pub fn view(&self) -> LinkView {

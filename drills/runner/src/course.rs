@@ -20,7 +20,7 @@ use crate::{
     log::Timeline,
     scenario::Scenario,
     scrape::Scraper,
-    stack::{self, Stack},
+    stack::Stack,
     verdict::{Outcome, Record, judge},
 };
 
@@ -66,7 +66,7 @@ async fn on_the_system(
             client.clone(),
             stack.clone(),
             scenario.stack.clone(),
-            stack::rules_file(folder, &scenario.id),
+            stack.rules_file(folder, &scenario.id),
             scenario.seed,
         ),
         scraper: Scraper::new(client.clone(), stack, scenario),

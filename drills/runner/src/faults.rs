@@ -16,14 +16,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use reqwest::Client;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     scenario::{FaultSpec, StackSpec, Target},
-    stack::Stack,
+    stack::{Paused, Stack},
 };
 
 pub struct Faults {
@@ -43,7 +42,7 @@ pub struct Faults {
 enum Broken {
     Link { id: u64 },
     Killed { process: String },
-    Stopped { process: String, pid: Pid },
+    Stopped { process: String, paused: Paused },
     Restarting(JoinHandle<Result<()>>),
     Crashing { stop: CancellationToken, walk: JoinHandle<Result<()>> },
     Behaving { channel: String },
@@ -80,10 +79,13 @@ impl Faults {
                 Broken::Crashing { stop, walk: tokio::spawn(walk) }
             }
             (Target::Process(process), kind) => {
-                let pid = self.pid(process).await?;
-                let (process, signal) = (process.to_owned(), if kind == "kill" { Signal::KILL } else { Signal::STOP });
-                kill_process(pid, signal).with_context(|| format!("cannot signal {process}"))?;
-                if kind == "kill" { Broken::Killed { process } } else { Broken::Stopped { process, pid } }
+                let name = process.to_owned();
+                if kind == "kill" {
+                    self.stack.kill(process).await?;
+                    Broken::Killed { process: name }
+                } else {
+                    Broken::Stopped { paused: self.stack.pause(process).await?, process: name }
+                }
             }
             (Target::Provider(channel, wanted), _) => {
                 behaviour::put(&self.client, &self.stack, channel, wanted).await?;
@@ -119,9 +121,7 @@ impl Faults {
                     None => Ok(()),
                 }
             }
-            Some(Broken::Stopped { process, pid }) => {
-                kill_process(pid, Signal::CONT).with_context(|| format!("cannot wake {process}"))
-            }
+            Some(Broken::Stopped { process, paused }) => self.stack.wake(&process, &paused).await,
             Some(Broken::Restarting(restart)) => restart.await?,
             Some(Broken::Crashing { stop, walk }) => {
                 stop.cancel();
@@ -152,11 +152,8 @@ impl Faults {
             Ok(faults) => left.extend(faults.iter().map(|fault| format!("a fault on a link: {fault}"))),
             Err(error) => left.push(format!("{error:#}")),
         }
-        match self.stack.status().await {
-            Ok(status) => {
-                let unready = status["processes"].as_array().into_iter().flatten().filter(|p| p["state"] != "ready");
-                left.extend(unready.map(|p| format!("{} is {}", p["name"], p["state"])));
-            }
+        match self.stack.unready().await {
+            Ok(unready) => left.extend(unready),
             Err(error) => left.push(format!("{error:#}")),
         }
         left.extend(self.misbehaving().await);
@@ -187,20 +184,4 @@ impl Faults {
         let faults: Value = answer.context("the links do not answer")?.error_for_status()?.json().await?;
         Ok(faults["items"].as_array().cloned().unwrap_or_default())
     }
-
-    async fn pid(&self, process: &str) -> Result<Pid> {
-        let (name, replica) = named(process)?;
-        let status = self.stack.status().await?;
-        let mut processes = status["processes"].as_array().into_iter().flatten();
-        let found = processes.find(|p| p["name"] == name && p["replica"] == replica);
-        let pid = found.map_or(&status["stores"][name]["pid"], |p| &p["pid"]).as_i64();
-        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        pid.with_context(|| format!("{process} does not run"))
-    }
-}
-
-/// `order:1` is the second replica of order, `order` its first.
-fn named(process: &str) -> Result<(&str, u64)> {
-    let (name, replica) = process.split_once(':').unwrap_or((process, "0"));
-    Ok((name, replica.parse().with_context(|| format!("{process} is no process"))?))
 }

@@ -15,16 +15,20 @@ struct Mark {
     started: String,
     scenario: String,
     base: u16,
+    /// Its system consists of containers.
+    #[serde(default)]
+    compose: bool,
 }
 
 /// On record until dropped or killed.
 pub struct Marked<'a>(&'a Path);
 
 /// Puts a run on record.
-pub fn mark<'a>(file: &'a Path, scenario: &str, base: u16) -> Result<Marked<'a>> {
+pub fn mark<'a>(file: &'a Path, scenario: &str, stack: &Stack) -> Result<Marked<'a>> {
     let pid = process::id();
     let started = started(pid).context("cannot read /proc")?;
-    let mark = Mark { pid, started, scenario: scenario.to_owned(), base };
+    let (base, compose) = (stack.base, stack.is_composed());
+    let mark = Mark { pid, started, scenario: scenario.to_owned(), base, compose };
     fs::write(file, serde_json::to_vec(&mark)?).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(Marked(file))
 }
@@ -49,7 +53,8 @@ pub async fn clear(file: &Path) -> Result<Option<String>> {
     if started(mark.pid).is_some_and(|started| started == mark.started) {
         anyhow::bail!("the drill {} is under way (process {})", mark.scenario, mark.pid);
     }
-    Stack::at(mark.base)?.down().await?;
+    let stack = if mark.compose { Stack::composed()? } else { Stack::at(mark.base)? };
+    stack.down().await?;
     fs::remove_file(file).context("cannot remove the mark of an earlier drill")?;
     Ok(Some(format!("the drill {} was killed: its system and its faults are gone now", mark.scenario)))
 }
@@ -74,7 +79,7 @@ mod tests {
     #[tokio::test]
     async fn a_run_that_is_under_way_is_left_alone_and_one_that_ended_is_off_the_record() {
         let file = file("under-way");
-        let mark = mark(&file, "payment-slow", 1).unwrap();
+        let mark = mark(&file, "payment-slow", &Stack::nowhere(1)).unwrap();
         assert!(clear(&file).await.unwrap_err().to_string().contains("payment-slow is under way"));
         drop(mark);
         assert_eq!(clear(&file).await.unwrap(), None);

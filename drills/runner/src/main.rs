@@ -40,6 +40,9 @@ struct Cli {
     /// Where the drill's own system has its ports; otherwise where there is room.
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
+    /// On containers, of the image that `docker compose build` made last, with links in between.
+    #[arg(long, conflicts_with = "port_base")]
+    compose: bool,
 }
 
 const INCONCLUSIVE: u8 = Verdict::Inconclusive.exit_code();
@@ -75,6 +78,9 @@ async fn run(cli: Cli) -> Result<u8> {
             return Ok(INCONCLUSIVE);
         }
     };
+    if cli.compose {
+        Stack::composed()?.check().await?;
+    }
     let reports = cli.report.clone().unwrap_or_else(|| folder.clone());
     fs::create_dir_all(&reports).with_context(|| format!("cannot make {}", reports.display()))?;
     let interrupted = CancellationToken::new();
@@ -142,11 +148,20 @@ async fn several(cli: &Cli, place: &Place, drills: &[Drill]) -> Result<u8> {
     Ok(batch::exit_code(&rows))
 }
 
+fn chosen(cli: &Cli) -> Result<Stack> {
+    if cli.compose {
+        return Stack::composed();
+    }
+    Stack::at(cli.port_base.map_or_else(stack::free_base, Ok)?)
+}
+
 /// A drill, on record while it runs.
 async fn one(cli: &Cli, place: &Place, Drill { scenario, .. }: &Drill) -> Result<Record> {
-    let base = cli.port_base.map_or_else(stack::free_base, Ok)?;
-    let stack = Stack::at(base)?;
-    let _marked = leftover::mark(&place.mark, &scenario.id, base)?;
+    let stack = chosen(cli)?;
+    if let Some(why) = stack.lacks(scenario) {
+        anyhow::bail!("{} cannot be run under Compose: {why}", scenario.id);
+    }
+    let _marked = leftover::mark(&place.mark, &scenario.id, &stack)?;
     let seconds = scenario.max_duration.0.as_secs();
     let run = |guards| course::run(scenario, guards, &stack, &place.folder, &place.interrupted);
     let unguarded = if cli.compare {
@@ -167,7 +182,8 @@ async fn one(cli: &Cli, place: &Place, Drill { scenario, .. }: &Drill) -> Result
 /// Writes the page, and the record beside it unless it goes elsewhere. The name of the page's file.
 fn publish(cli: &Cli, place: &Place, drill: &Drill, record: &Record) -> Result<String> {
     let compare = if cli.compare { " --compare" } else { "" };
-    let command = format!("./dev drill {}{compare}", drill.asked);
+    let compose = if cli.compose { " --compose" } else { "" };
+    let command = format!("./dev drill {}{compare}{compose}", drill.asked);
     if cli.json.is_none() {
         write_json(&place.reports.join(format!("{}.json", record.id)), record)?;
     }

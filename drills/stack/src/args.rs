@@ -131,6 +131,10 @@ pub struct Oracle {
     /// How many seconds to wait until nothing moves. What moves then is reported, and judged as it stands.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub quiet_within: u64,
+    /// Look at a system that was started otherwise, such as containers: its databases are on this server, its ledgers
+    /// and its Kafka where the port base has them.
+    #[arg(long, value_name = "URL")]
+    pub postgres: Option<String>,
     #[arg(long)]
     pub json: bool,
     #[arg(long, value_name = "N", value_parser = port_base)]

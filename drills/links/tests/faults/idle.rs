@@ -99,7 +99,17 @@ async fn a_dead_upstream_refuses_through_the_link_too_and_is_back_when_it_is_bac
     drop(back);
 }
 
-async fn link_to(upstream: SocketAddr) -> links::RunningLinks {
+#[tokio::test]
+async fn an_upstream_whose_name_leads_nowhere_is_as_dead_as_one_that_refuses() {
+    // No name has a part of more than 63 letters, so that nobody is asked after it.
+    let links = link_to(format!("{}:80", "x".repeat(64))).await;
+    let through = links.address(HTTP).unwrap();
+    let mut stream = TcpStream::connect(through).await.unwrap();
+    assert!(read_all(&mut stream).await.unwrap_or_default().is_empty());
+    eventually("the link to refuse", async || TcpStream::connect(through).await.err()).await;
+}
+
+async fn link_to(upstream: impl ToString) -> links::RunningLinks {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let (name, upstream, protocol) = (HTTP.to_owned(), upstream.to_string(), links::Protocol::Http);
     let link = links::LinkConfig { name, listen: any, upstream, protocol };

@@ -12,8 +12,7 @@ use anyhow::{Result, bail};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::named;
-use crate::stack::Stack;
+use crate::stack::{Stack, named};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -31,10 +30,10 @@ pub async fn walk(
             if stop.is_cancelled() {
                 break;
             }
-            let log = stack.log_of(name, replica);
+            let log = stack.log_of(name, replica)?;
             let before = deaths(&log, point);
             stack.arm(process, point).await?;
-            while !has_ended(stack, name, replica).await? {
+            while !stack.has_ended(name, replica).await? {
                 if stop.is_cancelled() {
                     return Ok(());
                 }
@@ -50,12 +49,6 @@ pub async fn walk(
     .await;
     stack.restart(process).await?;
     walked
-}
-
-async fn has_ended(stack: &Stack, name: &str, replica: u64) -> Result<bool> {
-    let status = stack.status().await?;
-    let mut processes = status["processes"].as_array().into_iter().flatten();
-    Ok(processes.any(|p| p["name"] == name && p["replica"] == replica && p["state"] == "exited"))
 }
 
 /// How often the log says that its process dies there.

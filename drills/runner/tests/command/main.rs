@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
 
+mod compose;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -28,8 +30,13 @@ impl Checkout {
     }
 
     fn drill(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_runner"));
-        command.args(arguments).env("DEV_CHECKOUT", &self.0).env("DEV_BIN_DIR", &self.0).output().unwrap()
+        command.args(arguments).env("DEV_CHECKOUT", &self.0).env("DEV_BIN_DIR", &self.0);
+        command
     }
 
     fn asked(&self) -> String {
