@@ -113,7 +113,11 @@ pub fn patient() -> Rules {
     rules.database.acquire_timeout = Duration::from_secs(10);
     rules.database.lock_timeout = Duration::from_secs(10);
     rules.database.statement_timeout = Duration::from_secs(10);
-    for route in ["PUT /v1/redemptions/{order_id}", "POST /v1/redemptions/{order_id}/release"] {
+    for route in [
+        "PUT /v1/redemptions/{order_id}",
+        "POST /v1/redemptions/{order_id}/release",
+        "POST /v1/redemptions/{order_id}/commit",
+    ] {
         rules.route.insert(route.to_owned(), Route { timeout: Duration::from_secs(20), ..Route::default() });
     }
     rules

@@ -140,9 +140,12 @@ pub fn patient() -> Rules {
     rules.database.acquire_timeout = Duration::from_secs(10);
     rules.database.lock_timeout = Duration::from_secs(10);
     rules.database.statement_timeout = Duration::from_secs(10);
-    for route in
-        ["PUT /v1/reservations/{order_id}", "POST /v1/reservations/{order_id}/release", "POST /v1/stock/{sku}/restock"]
-    {
+    for route in [
+        "PUT /v1/reservations/{order_id}",
+        "POST /v1/reservations/{order_id}/release",
+        "POST /v1/reservations/{order_id}/commit",
+        "POST /v1/stock/{sku}/restock",
+    ] {
         rules.route.insert(route.to_owned(), Route { timeout: Duration::from_secs(20), ..Route::default() });
     }
     rules
