@@ -65,6 +65,11 @@ impl Shop {
         Ok(Self { users, crowd, skus, payment, coupon, hot: None, run: run.to_owned(), placed: VecDeque::new() })
     }
 
+    /// Another run, told from all others by `run`: its calls are numbered from 0 again.
+    pub fn begin_run(&mut self, run: &str) {
+        run.clone_into(&mut self.run);
+    }
+
     #[must_use]
     pub fn with_crowd(self, crowd: Crowd) -> Self {
         Self { crowd, ..self }
@@ -275,6 +280,16 @@ mod tests {
             let items = &request.body.as_ref().unwrap().items;
             assert_eq!((items.len(), items[0].sku.as_str(), items[0].quantity), (1, "LAST", 1));
         }
+    }
+
+    #[test]
+    fn the_same_call_in_another_run_is_another_order() {
+        let mut shop = shop();
+        let first = shop.compose(&call(Kind::PlaceOrder, 8));
+        shop.begin_run("u");
+        let second = shop.compose(&call(Kind::PlaceOrder, 8));
+        assert_eq!(first.body, second.body);
+        assert!(first.key != second.key && first.request_id != second.request_id);
     }
 
     #[test]

@@ -31,8 +31,8 @@ use crate::{
 /// Over which the checks of `abort_if` look back.
 const ABORT_OVER: Duration = Duration::from_secs(5);
 /// A product with less than this may be sold out by the end.
-const WELL_STOCKED: i64 = 100;
-const TOKENS_OUTLIVE: Duration = Duration::from_secs(600);
+pub(crate) const WELL_STOCKED: i64 = 100;
+pub(crate) const TOKENS_OUTLIVE: Duration = Duration::from_secs(600);
 
 /// A run under way.
 pub struct Run<'a> {

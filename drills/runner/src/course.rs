@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use chrono::Utc;
 use load::Report;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -52,8 +52,9 @@ async fn on_the_system(
     begun: Instant,
     interrupted: &CancellationToken,
 ) -> Result<Record> {
+    let rules_file = stack.rules_file(folder, &scenario.id);
     tokio::select! {
-        started = stack.up(scenario, folder) => started?,
+        started = stack.up(&scenario.stack, &rules_file) => started?,
         // Half a start has no faults yet.
         () = interrupted.cancelled() => anyhow::bail!("interrupted before the load began"),
     }
@@ -62,13 +63,7 @@ async fn on_the_system(
         scenario,
         timeline: timeline(scenario)?,
         log: Mutex::default(),
-        faults: Faults::new(
-            client.clone(),
-            stack.clone(),
-            scenario.stack.clone(),
-            stack.rules_file(folder, &scenario.id),
-            scenario.seed,
-        ),
+        faults: Faults::new(client.clone(), stack.clone(), scenario.stack.clone(), rules_file, scenario.seed),
         scraper: Scraper::new(client.clone(), stack, scenario),
         outcome: Outcome::default(),
         placed: charges::Placed::default(),
@@ -120,15 +115,23 @@ pub(crate) fn profile(scenario: &Scenario) -> Result<load::Profile> {
     scenario.load.profile().map_err(|(key, reason)| anyhow::anyhow!("load.{key}: {reason}"))
 }
 
-/// Waits for a signal that asks for an early end, once.
-pub async fn until_interrupted() {
+/// Cancelled by the first signal that asks for an early end. From now on such a signal does nothing else.
+#[must_use]
+pub fn interruption() -> CancellationToken {
     use tokio::signal::unix::{SignalKind, signal};
+    let interrupted = CancellationToken::new();
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        return sleep(Duration::MAX).await;
+        return interrupted;
     };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    let token = interrupted.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        eprintln!("restoring what was broken, and stopping …");
+        token.cancel();
+    });
+    interrupted
 }

@@ -8,10 +8,12 @@
 //! [`verdict`] (all of them together), [`timelines`] (the same as curves) → [`report`] (both as a page), [`batch`]
 //! (several drills); then the shell: [`guards`] (with them or without) → [`stack`] (the system under drill, by one of two means) → [`scrape`]
 //! → [`faults`] (break and restore) → [`breaking`] (load and faults at the same time) → [`charges`] (what the provider
-//! decided when) → [`course`] (a whole run), and [`leftover`], for runs that were killed.
+//! decided when) → [`course`] (a whole run), and [`leftover`], for runs that were killed. [`capacity`] is a run of another
+//! kind: how much the system carries.
 
 pub mod batch;
 pub mod breaking;
+pub mod capacity;
 pub mod catalogue;
 pub mod charges;
 pub mod course;

@@ -1,8 +1,8 @@
-//! `./dev drill`. Exit codes: 0 pass, 1 fail, 2 inconclusive (or nothing could be run), 3 aborted; of several drills, see
-//! [`batch::exit_code`].
+//! `./dev drill`, and `./dev capacity`, which has a command line of its own. Exit codes: 0 pass, 1 fail, 2 inconclusive
+//! (or nothing could be run), 3 aborted; of several drills, see [`batch::exit_code`].
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use runner::{
     batch::{self, Row, Table},
+    capacity,
     catalogue::{self, Drill},
     course,
     guards::Guards,
@@ -49,7 +50,13 @@ const INCONCLUSIVE: u8 = Verdict::Inconclusive.exit_code();
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Cli::parse()).await {
+    let ended = if env::args_os().nth(1).is_some_and(|first| first == "capacity") {
+        let asked: Vec<String> = env::args().skip(1).collect();
+        capacity::command::run(capacity::command::Cli::parse_from(&asked), &format!("./dev {}", asked.join(" "))).await
+    } else {
+        run(Cli::parse()).await
+    };
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -83,13 +90,7 @@ async fn run(cli: Cli) -> Result<u8> {
     }
     let reports = cli.report.clone().unwrap_or_else(|| folder.clone());
     fs::create_dir_all(&reports).with_context(|| format!("cannot make {}", reports.display()))?;
-    let interrupted = CancellationToken::new();
-    let token = interrupted.clone();
-    tokio::spawn(async move {
-        course::until_interrupted().await;
-        eprintln!("restoring what was broken, and stopping …");
-        token.cancel();
-    });
+    let interrupted = course::interruption();
     let place = Place { folder, mark, reports, interrupted };
     if let [drill] = drills.as_slice() { only(&cli, &place, drill).await } else { several(&cli, &place, &drills).await }
 }

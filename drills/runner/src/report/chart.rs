@@ -62,11 +62,21 @@ pub struct Shade {
 pub struct Frame {
     /// For those who do not see it.
     pub label: String,
-    pub seconds: f64,
+    /// How far the axis at the bottom goes, and of what it is.
+    pub length: f64,
+    pub axis: Axis,
     /// The highest value that there is room for.
     pub top: f64,
     pub scale: Scale,
     pub shades: Vec<Shade>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Seconds. Points that are further apart than [`GAP`] belong to a silence.
+    Time,
+    /// Requests a second. Points are as far apart as the steps of the load.
+    Rate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +93,6 @@ const HEIGHT: u32 = 220;
 const ROW: u32 = 36;
 const FOOT: u32 = 24;
 const SIDE: u32 = 52;
-/// Points that are further apart belong to a silence.
 const GAP: f64 = 2.5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -114,8 +123,8 @@ fn curves(area: &Area<'_>, frame: &Frame, drawing: &Drawing) -> Result<()> {
         Scale::Share => format!("{:.0} %", value * 100.0),
     };
     let lines = if frame.scale == Scale::Decades { top.ceil() as usize + 1 } else { 5 };
-    mesh(&mut chart, lines, &format)?;
-    let mut below = vec![0.0; frame.seconds as usize + 1];
+    mesh(&mut chart, frame.axis, lines, &format)?;
+    let mut below = vec![0.0; frame.length as usize + 1];
     for layer in &drawing.layers {
         let style = layer.role.colour().stroke_width(2);
         let placed = layer.points.iter().map(|(at, value)| (*at, place(frame.scale, *value).min(top)));
@@ -131,7 +140,7 @@ fn curves(area: &Area<'_>, frame: &Frame, drawing: &Drawing) -> Result<()> {
             chart.draw_series(bars).map_err(broken)?;
             continue;
         }
-        for piece in placed.chunk_by(|a, b| b.0 - a.0 <= GAP) {
+        for piece in placed.chunk_by(|a, b| frame.axis == Axis::Rate || b.0 - a.0 <= GAP) {
             match (piece, layer.form) {
                 ([alone], _) => {
                     chart.draw_series([Circle::new(*alone, 2, layer.role.colour().filled())]).map_err(broken)?;
@@ -153,7 +162,7 @@ fn bands(area: &Area<'_>, frame: &Frame, drawing: &Drawing) -> Result<()> {
     let rows = drawing.bands.len() as f64;
     // Their names need no room at the side, but the time is to stand where it stands in the other pictures.
     let mut chart = start(area, frame, SIDE, rows)?;
-    mesh(&mut chart, 0, &|_| String::new())?;
+    mesh(&mut chart, frame.axis, 0, &|_| String::new())?;
     for (row, number) in drawing.bands.iter().rev().zip(0_u32..) {
         let floor = f64::from(number);
         let boxes = row.bands.iter().map(|band| {
@@ -176,7 +185,7 @@ fn start<'a, 'b>(area: &'a Area<'b>, frame: &Frame, side: u32, top: f64) -> Resu
         .margin_right(10)
         .x_label_area_size(FOOT)
         .y_label_area_size(side)
-        .build_cartesian_2d(0.0..frame.seconds, 0.0..top)
+        .build_cartesian_2d(0.0..frame.length, 0.0..top)
         .map_err(broken)?;
     let shade = Role::Fault.colour().mix(0.16);
     let shades = frame.shades.iter().map(|s| Rectangle::new([(s.from, 0.0), (s.to, top)], shade.filled()));
@@ -184,16 +193,20 @@ fn start<'a, 'b>(area: &'a Area<'b>, frame: &Frame, side: u32, top: f64) -> Resu
     Ok(chart)
 }
 
-fn mesh(chart: &mut Chart<'_, '_>, lines: usize, format: &dyn Fn(&f64) -> String) -> Result<()> {
+fn mesh(chart: &mut Chart<'_, '_>, axis: Axis, lines: usize, format: &dyn Fn(&f64) -> String) -> Result<()> {
     let grid = Role::Grid.colour();
-    let seconds = |at: &f64| format!("{at:.0} s");
+    let unit = match axis {
+        Axis::Time => " s",
+        Axis::Rate => "/s",
+    };
+    let along = |at: &f64| format!("{at:.0}{unit}");
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().light_line_style(TRANSPARENT).bold_line_style(grid).axis_style(grid);
     if lines == 0 {
         mesh.disable_y_mesh();
     }
     mesh.label_style(written(13)).x_labels(10).y_labels(lines);
-    mesh.x_label_formatter(&seconds).y_label_formatter(&format);
+    mesh.x_label_formatter(&along).y_label_formatter(&format);
     mesh.draw().map_err(broken)
 }
 
@@ -225,7 +238,7 @@ mod tests {
 
     fn frame(scale: Scale, top: f64) -> Frame {
         let shades = vec![Shade { from: 10.0, to: 20.0 }];
-        Frame { label: "a <b> & \"c\"".to_owned(), seconds: 40.0, top, scale, shades }
+        Frame { label: "a <b> & \"c\"".to_owned(), length: 40.0, axis: Axis::Time, top, scale, shades }
     }
 
     fn layer(form: Form, points: &[(f64, f64)]) -> Layer {
@@ -304,6 +317,16 @@ mod tests {
             drawn(Scale::Linear, 10.0, vec![layer(Form::Line, &[(0.0, 1.0), (1.0, 1.0), (9.0, 1.0), (9.5, 1.0)])]);
         let lines = svg.lines().filter(|line| line.contains("<polyline") && line.contains("#006FAF"));
         assert_eq!(lines.count(), 2);
+    }
+
+    #[test]
+    fn steps_of_the_load_are_joined_however_far_apart_they_are_and_the_axis_is_of_rates() {
+        let frame = Frame { axis: Axis::Rate, ..frame(Scale::Linear, 10.0) };
+        let layers = vec![layer(Form::Line, &[(5.0, 1.0), (10.0, 2.0), (40.0, 3.0)])];
+        let svg = draw(&frame, &Drawing { layers, bands: Vec::new() }).unwrap();
+        let lines = svg.lines().filter(|line| line.contains("<polyline") && line.contains("#006FAF"));
+        assert_eq!(lines.count(), 1);
+        assert!(svg.contains("20/s") && !svg.contains("20 s"), "{svg}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 pub mod chart;
 pub mod html;
 mod index;
-mod oracle;
+pub(crate) mod oracle;
 pub mod page;
 pub mod palette;
 pub mod panels;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    chart::{Band, Drawing, Form, Frame, Layer, Row, Scale, Shade},
+    chart::{Axis, Band, Drawing, Form, Frame, Layer, Row, Scale, Shade},
     palette::{CURVES, Role},
 };
 use crate::{
@@ -34,7 +34,8 @@ pub fn panels(runs: &[&Record]) -> Vec<Panel> {
     let lines: Vec<&Timelines> = runs.iter().map(|run| &run.timelines).collect();
     let frame = |top: f64, scale| Frame {
         label: String::new(),
-        seconds: lines.iter().map(|lines| lines.seconds).fold(1.0, f64::max),
+        length: lines.iter().map(|lines| lines.seconds).fold(1.0, f64::max),
+        axis: Axis::Time,
         top,
         scale,
         shades: runs.first().map(|run| shades(&run.faults, run.timelines.unusual)).unwrap_or_default(),

@@ -6,24 +6,20 @@ use contracts::Service;
 use links::hops;
 use load::{Kind, Outcome};
 
-use super::{Check, ProbeKind, Scenario, fault};
+use super::{Check, ProbeKind, Scenario, StackSpec, fault};
 
-type Wrong = Vec<(String, String)>;
+/// Keys, and why what stands there cannot be.
+pub type Wrong = Vec<(String, String)>;
 
 /// Names of outcomes, for those who have written something else.
 pub(super) const OUTCOMES: &str = "are statuses, 2xx, 4xx, 5xx, timed_out, not_sent or broken";
 
 pub fn all(scenario: &Scenario) -> Wrong {
-    let mut wrong = Wrong::new();
+    let mut wrong = stack(&scenario.stack);
     let mut say = |key: &str, reason: String| wrong.push((key.to_owned(), reason));
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if scenario.id.is_empty() || !scenario.id.bytes().all(plain) {
         say("id", "must be lower-case letters, digits and hyphens".into());
-    }
-    for (service, count) in &scenario.stack.replicas {
-        if service.parse::<Service>().is_err() || !(1..=contracts::service::MAX_REPLICAS).contains(count) {
-            say(&format!("stack.replicas.{service}"), "must be a service and a number from 1 to 10".into());
-        }
     }
     let ends = match scenario.load.profile() {
         Ok(profile) => profile.duration(),
@@ -32,11 +28,6 @@ pub fn all(scenario: &Scenario) -> Wrong {
             Duration::MAX
         }
     };
-    for (channel, behaviour) in &scenario.stack.provider {
-        if let Err(reason) = fault::behaves(channel, behaviour) {
-            say(&format!("stack.provider.{channel}"), reason);
-        }
-    }
     if scenario.steady_state.is_empty() {
         say("steady_state", "must have at least one check, else nothing says that the system was well before".into());
     }
@@ -47,7 +38,6 @@ pub fn all(scenario: &Scenario) -> Wrong {
         say("faults", "must have one, unless the load itself is what is unusual".into());
     }
     wrong.extend(scenario.load.mistakes());
-    wrong.extend(rules("stack.rules", &scenario.stack.rules));
     for (index, fault) in scenario.faults.iter().enumerate() {
         if fault.rules.is_some() {
             wrong.extend(rules(&format!("faults[{index}].rules"), &fault.rules_on(&scenario.stack.rules)));
@@ -67,6 +57,23 @@ pub fn all(scenario: &Scenario) -> Wrong {
             wrong.extend(unsound(check).into_iter().map(|(k, reason)| (key(k), reason)));
         }
     }
+    wrong
+}
+
+/// What is wrong with a system, whatever is then done to it.
+pub fn stack(stack: &StackSpec) -> Wrong {
+    let mut wrong = Wrong::new();
+    for (service, count) in &stack.replicas {
+        if service.parse::<Service>().is_err() || !(1..=contracts::service::MAX_REPLICAS).contains(count) {
+            wrong.push((format!("stack.replicas.{service}"), "must be a service and a number from 1 to 10".into()));
+        }
+    }
+    for (channel, behaviour) in &stack.provider {
+        if let Err(reason) = fault::behaves(channel, behaviour) {
+            wrong.push((format!("stack.provider.{channel}"), reason));
+        }
+    }
+    wrong.extend(rules("stack.rules", &stack.rules));
     wrong
 }
 

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub use check::stack as stack_mistakes;
 pub use fault::{CHANNELS, FaultSpec, Target};
 pub use place::line_of;
 pub use read::{Mistake, read};

@@ -15,7 +15,7 @@ use super::{
     command::{apart, said},
     folder,
 };
-use crate::scenario::Scenario;
+use crate::scenario::StackSpec;
 
 #[derive(Debug, Clone)]
 pub struct Local {
@@ -71,12 +71,12 @@ impl Local {
         Self { program: PathBuf::new(), files: PathBuf::new(), base }
     }
 
-    pub async fn up(&self, scenario: &Scenario, rules: &Path) -> Result<()> {
+    pub async fn up(&self, system: &StackSpec, rules: &Path) -> Result<()> {
         let mut command = self.command(&["up", "--detach"]);
-        for (service, count) in &scenario.stack.replicas {
+        for (service, count) in &system.replicas {
             command.arg(format!("--replicas={service}={count}"));
         }
-        if !scenario.stack.redis {
+        if !system.redis {
             command.arg("--no-redis");
         }
         command.env("RULES_FILE", rules);

@@ -21,7 +21,11 @@ use rustix::process::Pid;
 pub use local::{free_base, named};
 
 use self::{compose::Compose, local::Local};
-use crate::{catalogue, scenario::Scenario, verdict::Oracle};
+use crate::{
+    catalogue,
+    scenario::{Scenario, StackSpec},
+    verdict::Oracle,
+};
 
 #[derive(Debug, Clone)]
 pub struct Stack {
@@ -94,16 +98,15 @@ impl Stack {
         }
     }
 
-    /// A fresh system as the scenario wants it. Returns when everything is ready.
-    pub async fn up(&self, scenario: &Scenario, folder: &Path) -> Result<()> {
+    /// A fresh system as it is described, which follows [its rules](Self::rules_file). Returns when everything is ready.
+    pub async fn up(&self, system: &StackSpec, rules_file: &Path) -> Result<()> {
         self.down().await?;
         if let Means::Compose(compose) = &self.means {
             compose.make_room()?;
         }
-        let file = self.rules_file(folder, &scenario.id);
-        write_rules(&file, &scenario.stack.rules)?;
+        write_rules(rules_file, &system.rules)?;
         let started = match &self.means {
-            Means::Local(local) => local.up(scenario, &file).await,
+            Means::Local(local) => local.up(system, rules_file).await,
             Means::Compose(compose) => compose.up().await,
         };
         started.context("the system did not start")

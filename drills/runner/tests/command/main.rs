@@ -114,6 +114,60 @@ fn a_system_that_does_not_start_is_no_verdict() {
     assert!(!checkout.0.join("target/dev/drills/under-way.json").exists());
 }
 
+#[test]
+fn a_capacity_of_a_system_that_does_not_start_is_none_and_nothing_of_an_earlier_one_is_left() {
+    let checkout = Checkout::new("capacity-no-start");
+    refusing(&checkout);
+    let draft = checkout.0.join("target/dev/drills/capacity.draft.toml");
+    fs::write(&draft, "version = 1").unwrap();
+    let said = checkout.drill(&["capacity", "--port-base", "21580"]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("the system did not start"), "{}", text(&said.stderr));
+    let asked = checkout.asked();
+    assert!(asked.contains("--replicas=order=2") && asked.contains("cap = 5"), "{asked}");
+    assert!(asked.trim_end().ends_with("down --wipe --port-base=21580"), "what half started is stopped: {asked}");
+    assert!(!draft.exists() && !checkout.0.join("target/dev/drills/under-way.json").exists());
+}
+
+#[test]
+fn a_capacity_is_measured_of_no_system_that_has_mistakes() {
+    let checkout = Checkout::new("capacity-mistakes");
+    let file = checkout.0.join("own.toml");
+    fs::write(&file, "[stack.rules.chain]\nretries = 99\n").unwrap();
+    let said = checkout.drill(&["capacity", "--replicas", "2", "--system", file.to_str().unwrap()]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("own.toml: stack.rules.chain.retries"), "{}", text(&said.stderr));
+    let said = checkout.drill(&["capacity", "--replicas", "1"]);
+    assert_eq!((said.status.code(), text(&said.stderr).contains("--replicas")), (Some(2), true));
+    assert_eq!(checkout.asked(), "");
+}
+
+#[test]
+fn a_measurement_that_was_killed_is_cleared_away_by_the_next_command_and_told() {
+    let checkout = Checkout::new("capacity-killed");
+    let mark = checkout.0.join("target/dev/drills/under-way.json");
+    fs::write(&mark, r#"{"pid":4194305,"started":"1","scenario":"capacity","base":21580}"#).unwrap();
+    let said = checkout.drill(&["restore"]);
+    assert!(text(&said.stderr).contains("capacity was killed"), "{}", text(&said.stderr));
+    assert_eq!(checkout.asked(), "down --wipe --port-base=21580\n");
+}
+
+#[test]
+fn a_measurement_that_is_interrupted_before_its_load_is_aborted_and_leaves_nothing() {
+    let checkout = Checkout::new("capacity-interrupted");
+    let asked = checkout.0.join("asked");
+    // Starts for as long as nobody interrupts whoever asked.
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >>{}\n[ \"$1\" = down ] && exit 0\nkill -TERM $PPID\nwhile kill -0 $PPID; do sleep 0.1; done 2>/dev/null\n",
+        asked.display()
+    );
+    fs::write(checkout.0.join("stack"), script).unwrap();
+    let said = checkout.drill(&["capacity", "--port-base", "21580"]);
+    assert_eq!(said.status.code(), Some(3), "{}", text(&said.stderr));
+    assert!(text(&said.stderr).contains("interrupted before the load began"), "{}", text(&said.stderr));
+    assert!(checkout.asked().trim_end().ends_with("down --wipe --port-base=21580"));
+}
+
 /// A stack that stops what it is asked to, and starts nothing; it notes how it was asked, and the rules.
 fn refusing(checkout: &Checkout) {
     let asked = checkout.0.join("asked");
