@@ -45,10 +45,10 @@ impl Rates {
 }
 
 impl Default for Rates {
-    /// For the default system, of which one instance carries about 20 a second: close to each other around there, wide
-    /// apart where it is to break.
+    /// For the default system, of which one instance carries about 20 a second: close to each other around there, and
+    /// no higher than it takes to see twice that it sells less than half; above that the generator is what gives out.
     fn default() -> Self {
-        Self(vec![6.0, 10.0, 13.0, 16.0, 19.0, 22.0, 25.0, 30.0, 40.0, 50.0, 60.0])
+        Self(vec![6.0, 10.0, 13.0, 16.0, 19.0, 22.0, 25.0, 30.0, 40.0, 46.0, 52.0])
     }
 }
 

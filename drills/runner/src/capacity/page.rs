@@ -196,6 +196,7 @@ fn tables(body: &mut String, record: &Record) -> Result<()> {
         }
         body.push_str("<th></th></tr>\n");
         for (at, step) in curve.steps.iter().enumerate() {
+            body.push_str("<tr>");
             let mut cell = |value: String| write!(body, "<td class=\"number\">{value}</td>");
             cell(format!("{:.1}", step.offered))?;
             cell(format!("{:.1}", step.goodput))?;
@@ -262,6 +263,7 @@ mod tests {
     fn every_picture_has_both_curves_side_by_side_with_what_lies_between_the_two_points_shaded() {
         let page = page(&sample::record(), COMMAND, None).unwrap();
         let body = page.split_once("<body>").unwrap().1;
+        assert_eq!(body.matches("<tr>").count(), body.matches("</tr>").count());
         assert_eq!(body.matches("<svg ").count(), 6);
         assert_eq!(body.matches("fill=\"#E25022\"").count(), 6);
         assert_eq!(body.matches("<figcaption>one of 2 instances missing").count(), 3);
