@@ -72,6 +72,7 @@ async fn readyz(admin: web::Data<Admin>) -> HttpResponse {
 async fn metrics_text(admin: web::Data<Admin>) -> HttpResponse {
     metrics::gauge!("http_inflight_requests").set(admin.lifecycle.in_flight() as f64);
     telemetry::measure_process(admin.lifecycle.alive_tasks());
+    admin.lifecycle.measure();
     let in_force = admin.rules.in_force();
     admin.guards.measure(&in_force.rules);
     metrics::gauge!("stability_rules_version").set(in_force.rules.version as f64);

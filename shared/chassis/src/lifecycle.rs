@@ -6,7 +6,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -32,7 +32,11 @@ struct Inner {
     dead_job: OnceLock<&'static str>,
     in_flight: AtomicUsize,
     signals: Signals,
+    gauges: Mutex<Vec<Gauges>>,
 }
+
+/// Sets gauges to what they are now.
+type Gauges = Box<dyn Fn() + Send + Sync>;
 
 /// The task that a handler waited for panicked; it has been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +66,7 @@ impl Lifecycle {
             dead_job: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             signals: Signals::default(),
+            gauges: Mutex::default(),
         }))
     }
 
@@ -111,6 +116,16 @@ impl Lifecycle {
     pub fn begin_request(&self) -> InFlight {
         self.0.in_flight.fetch_add(1, Ordering::AcqRel);
         InFlight(self.0.clone())
+    }
+
+    /// Has `set` called whenever somebody asks for the metrics: what is a state costs nothing in between.
+    pub fn measured_by(&self, set: impl Fn() + Send + Sync + 'static) {
+        self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(set));
+    }
+
+    /// Brings all of those up to now.
+    pub fn measure(&self) {
+        self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|set| set());
     }
 
     /// Tasks of the main runtime: a number that only grows is a leak.

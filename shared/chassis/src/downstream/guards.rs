@@ -30,7 +30,7 @@ pub struct Guards {
 #[must_use = "a lease that is dropped counts as a try that was never made"]
 pub struct Lease<'a> {
     breaker: breaker::Permit<'a>,
-    _bulkhead: InFlight<'a>,
+    _bulkhead: bulkhead::Permit,
 }
 
 impl Lease<'_> {
@@ -113,7 +113,6 @@ impl Guards {
                 acquired.map_err(|_| self.refused(deadline, NotSent::BulkheadFull))?
             }
         };
-        let permit = InFlight::new(&self.meters, permit);
         match self.turn_at_once() {
             Some(true) => {}
             Some(false) => return Err(self.refused(deadline, NotSent::RateLimited)),
@@ -206,25 +205,6 @@ impl Guards {
 
     pub(super) fn gauge(&self) {
         self.meters.gauge(&self.snapshot());
-    }
-}
-
-/// A permit that the gauge knows of.
-struct InFlight<'a> {
-    meters: &'a Meters,
-    _permit: bulkhead::Permit,
-}
-
-impl<'a> InFlight<'a> {
-    fn new(meters: &'a Meters, permit: bulkhead::Permit) -> Self {
-        meters.in_flight.increment(1.0);
-        Self { meters, _permit: permit }
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.meters.in_flight.decrement(1.0);
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Meters {
     name: &'static str,
     /// Of tries that waited for a permit or a turn.
     pub guard_wait: Histogram,
-    pub in_flight: Gauge,
+    in_flight: Gauge,
     pub bulkhead_rejected: Counter,
     pub rate_limited: Counter,
     pub breaker_rejected: Counter,
@@ -122,6 +122,7 @@ impl Meters {
             gauge!("stability_breaker_recovery_seconds", "downstream" => self.name)
                 .set(Duration::from_millis(ms).as_secs_f64());
         }
+        self.in_flight.set(f64::from(now.bulkhead.in_flight));
         self.bulkhead_waiting.set(f64::from(now.bulkhead.waiting));
         self.bulkhead_cap.set(f64::from(now.bulkhead.cap));
         self.permits_available.set(f64::from(now.limit.remaining));

@@ -77,9 +77,10 @@ impl Downstream {
         let first = rules.current();
         let (rule, reserve) = (choose(&first.downstream), first.network.reserve);
         let downstream = Self::signalling(name, base, token, rule, reserve, lifecycle.signals().clone())?;
-        let followed = downstream.clone();
+        let (followed, measured) = (downstream.clone(), downstream.clone());
+        lifecycle.measured_by(move || measured.0.guards.gauge());
         lifecycle.spawn_background("downstream", |stop| async move {
-            let mut tick = tokio::time::interval(GAUGE_EVERY);
+            let mut tick = tokio::time::interval(LOOK_EVERY);
             tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
             loop {
                 tokio::select! {
@@ -199,5 +200,5 @@ pub fn snapshots(callees: &[Downstream]) -> BTreeMap<&'static str, DownstreamSna
     callees.iter().map(|callee| (callee.name(), callee.snapshot())).collect()
 }
 
-/// How often gauges are renewed: several times between two scrapes.
-const GAUGE_EVERY: Duration = Duration::from_secs(1);
+/// How often a ramp that nobody calls on moves on.
+const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -97,7 +97,6 @@ async fn the_way_into_trouble_and_out_of_it_is_told_step_by_step() {
         "stability_limiter_permits_available{downstream=\"recommendation\"}",
         "stability_alerts_posted_total",
     ] {
-        // Gauges are renewed every second.
         eventually(name, || async { relay.metrics().await.contains(name).then_some(()) }).await;
     }
 }

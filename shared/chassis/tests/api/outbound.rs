@@ -1,7 +1,10 @@
 //! The guards around a call, from real sockets: what they let through, what they refuse, and what they learn from it.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,7 +21,7 @@ use resilience::{
 use rules::{Origin, Rules, RulesHandle};
 use serde_json::{Value, json};
 use testkit::{Reply, Stub, eventually, stub::refusing_url};
-use tokio::{runtime::Handle, task::JoinSet};
+use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 
 pub const MS: Duration = Duration::from_millis(1);
 const RESERVE: Duration = Duration::from_millis(20);
@@ -373,6 +376,32 @@ async fn a_change_of_the_rules_takes_effect_and_what_was_learnt_stays() {
     assert_eq!((snapshot.bulkhead.cap, snapshot.breaker.failures), (7, 3));
     put(&callee, &context(1_000)).await.unwrap_err();
     assert_eq!(callee.snapshot().breaker.state, State::Open, "the fourth failure, as before the change");
+    lifecycle.stop_background().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_the_metrics_is_told_what_is_in_flight_at_that_moment() {
+    chassis::telemetry::metrics();
+    let held = Arc::new(Semaphore::new(0));
+    let gate = held.clone();
+    let stub = Stub::start(move |_| Reply::Held(gate.clone(), Box::new(ok()))).await;
+    let mut rules = Rules::default();
+    rules.downstream.coupon = rules::Downstream { timeout: 20_000 * MS, attempt_timeout: 20_000 * MS, ..rule() };
+    let handle = RulesHandle::new(rules, Origin::Default);
+    let lifecycle = Lifecycle::new(Handle::current());
+    let callee = Downstream::live("gauged", &stub.url(), None, &handle, |rules| &rules.coupon, &lifecycle).unwrap();
+    let in_flight = |count: u32| {
+        lifecycle.measure();
+        let line = format!("stability_bulkhead_in_flight{{downstream=\"gauged\"}} {count}");
+        chassis::telemetry::metrics().render().lines().any(|found| found == line)
+    };
+    assert!(in_flight(0));
+    let call = tokio::spawn(async move { put(&callee, &context(20_000)).await });
+    eventually("the call is there", async || (!stub.seen().is_empty()).then_some(())).await;
+    assert!(in_flight(1));
+    held.add_permits(1);
+    call.await.unwrap().unwrap();
+    assert!(in_flight(0));
     lifecycle.stop_background().await;
 }
 
