@@ -1,7 +1,9 @@
 //! A downstream that misbehaves on request: over a real socket, down to answers that never come.
 
 use std::{
+    future::{Future, ready},
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -51,7 +53,8 @@ impl Seen {
     }
 }
 
-type Behaviour = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+type Behaviour = Arc<dyn Fn(&Seen) -> Answering + Send + Sync>;
+type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Serves until it is dropped.
 pub struct Stub {
@@ -64,10 +67,22 @@ pub struct Stub {
 impl Stub {
     /// Starts on a port of the system's choice.
     pub async fn start(behaviour: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_as(at_once(behaviour)).await
+    }
+
+    /// One that has to ask others before it can answer.
+    pub async fn asking<F>(behaviour: impl Fn(&Seen) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        Self::start_as(Arc::new(move |seen| Box::pin(behaviour(seen)))).await
+    }
+
+    async fn start_as(behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let addr = listener.local_addr().expect("an address");
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let behaviour: Arc<Mutex<Behaviour>> = Arc::new(Mutex::new(Arc::new(behaviour)));
+        let behaviour = Arc::new(Mutex::new(behaviour));
         let (log, how) = (seen.clone(), behaviour.clone());
         let server = tokio::spawn(async move {
             // Dropped with the task, so that a hanging connection ends with the stub.
@@ -86,7 +101,7 @@ impl Stub {
 
     /// From the next request on.
     pub fn behave(&self, behaviour: impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
-        *self.behaviour.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(behaviour);
+        *self.behaviour.lock().unwrap_or_else(PoisonError::into_inner) = at_once(behaviour);
     }
 
     /// Every request so far, in order of arrival.
@@ -100,6 +115,10 @@ impl Stub {
     pub fn seen_at(&self, method: &str, path: &str) -> Vec<Seen> {
         self.seen().into_iter().filter(|seen| seen.method == method && seen.path.starts_with(path)).collect()
     }
+}
+
+fn at_once(behaviour: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Behaviour {
+    Arc::new(move |seen| Box::pin(ready(behaviour(seen))))
 }
 
 impl Drop for Stub {
@@ -122,7 +141,7 @@ async fn converse(mut socket: TcpStream, log: Arc<Mutex<Vec<Seen>>>, behaviour: 
     while let Some(seen) = read_request(&mut socket).await {
         log.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
         let behaviour = behaviour.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut reply = behaviour(&seen);
+        let mut reply = behaviour(&seen).await;
         let mut more = String::new();
         loop {
             reply = match reply {

@@ -314,20 +314,16 @@ async fn the_purse_goes_out_with_a_call_and_only_an_answer_brings_it_back() {
 async fn hop(next: String, rule: rules::Downstream) -> (Stub, Downstream) {
     let onward = callee(&next, &rule);
     let within = onward.clone();
-    let runtime = Handle::current();
-    let stub = Stub::start(move |seen| {
+    let stub = Stub::asking(move |seen| {
         let budget = seen.header(headers::RETRY_BUDGET).unwrap().parse().unwrap();
         let context = RequestContext { purse: Purse::new(budget), ..context(3_000) };
-        let (onward, runtime) = (within.clone(), runtime.clone());
-        let asked = context.clone();
-        let ok = tokio::task::block_in_place(|| {
-            runtime.block_on(async move { put_repeatable(&onward, &asked).await.is_ok() })
-        });
-        let left = context.purse.handed_back(ok).to_string();
-        Reply::With(
-            vec![(headers::RETRY_LEFT, left)],
-            Box::new(if ok { self::ok() } else { Reply::Raw(502, String::new()) }),
-        )
+        let onward = within.clone();
+        async move {
+            let ok = put_repeatable(&onward, &context).await.is_ok();
+            let left = context.purse.handed_back(ok).to_string();
+            let answer = if ok { self::ok() } else { Reply::Raw(502, String::new()) };
+            Reply::With(vec![(headers::RETRY_LEFT, left)], Box::new(answer))
+        }
     })
     .await;
     (stub, onward)

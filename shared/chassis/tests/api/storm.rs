@@ -12,7 +12,6 @@ use resilience::{
 };
 use testkit::{Reply, Stub};
 use tokio::{
-    runtime::Handle,
     task::JoinSet,
     time::{MissedTickBehavior, interval},
 };
@@ -51,18 +50,17 @@ fn rule(budgets: Budgets) -> rules::Downstream {
 
 /// Calls `onward` for whatever it is asked.
 async fn hop(onward: Downstream, budgets: Budgets) -> Stub {
-    let runtime = Handle::current();
-    Stub::start(move |seen| {
+    Stub::asking(move |seen| {
         let sent = seen.header(headers::RETRY_BUDGET).map_or(WILLING, |text| text.parse().unwrap());
         let purse = Purse::new(if budgets == Budgets::On { sent } else { WILLING });
         let context = chassis::RequestContext { purse, ..context(30_000) };
-        let asked = (onward.clone(), context.clone());
-        let ok = tokio::task::block_in_place(|| {
-            runtime.block_on(async move { put_repeatable(&asked.0, &asked.1).await.is_ok() })
-        });
-        let left = context.purse.handed_back(ok).to_string();
-        let answer = if ok { self::ok() } else { Reply::Raw(503, String::new()) };
-        Reply::With(vec![(headers::RETRY_LEFT, left)], Box::new(answer))
+        let onward = onward.clone();
+        async move {
+            let ok = put_repeatable(&onward, &context).await.is_ok();
+            let left = context.purse.handed_back(ok).to_string();
+            let answer = if ok { self::ok() } else { Reply::Raw(503, String::new()) };
+            Reply::With(vec![(headers::RETRY_LEFT, left)], Box::new(answer))
+        }
     })
     .await
 }
