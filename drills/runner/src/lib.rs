@@ -6,10 +6,10 @@
 //! Reading order: [`scenario`] (what a file says, and what is wrong with it) → [`catalogue`] (which files there are) →
 //! [`watched`] and [`log`] (what is observed) → [`probe`] (a figure from it, and whether it is within its bounds) →
 //! [`verdict`] (all of them together), [`timelines`] (the same as curves) → [`report`] (both as a page), [`batch`]
-//! (several drills); then the shell: [`guards`] (with them or without) → [`stack`] (the system under drill, by one of two means) → [`scrape`]
-//! → [`faults`] (break and restore) → [`breaking`] (load and faults at the same time) → [`charges`] (what the provider
-//! decided when) → [`course`] (a whole run), and [`leftover`], for runs that were killed. [`capacity`] is a run of another
-//! kind: how much the system carries.
+//! (several drills); then the shell: [`guards`] (with them or without) → [`stack`] (the system under drill, by one of two
+//! means) → [`scrape`] → [`faults`] (break and restore) → [`breaking`] (load and faults at the same time) → [`charges`]
+//! (what the provider decided when) → [`course`] (a whole run), [`leftover`], for runs that were killed, and [`say`].
+//! [`capacity`] is a run of another kind: how much the system carries.
 
 pub mod batch;
 pub mod breaking;
@@ -23,6 +23,7 @@ pub mod leftover;
 pub mod log;
 pub mod probe;
 pub mod report;
+pub mod say;
 pub mod scenario;
 pub mod scrape;
 pub mod stack;

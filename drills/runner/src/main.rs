@@ -16,6 +16,7 @@ use runner::{
     course,
     guards::Guards,
     leftover, report,
+    say::say,
     stack::{self, Stack},
     verdict::{Record, Verdict},
 };
@@ -211,10 +212,4 @@ fn list() -> Result<u8> {
         }
     }
     Ok(code)
-}
-
-/// Whoever listened may have left.
-fn say(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -193,6 +193,17 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// What the oracle said and what speaks against it all, a line each.
+pub fn write_findings(f: &mut fmt::Formatter<'_>, oracle: Option<&Oracle>, reasons: &[String]) -> fmt::Result {
+    let said = match oracle {
+        Some(oracle) if oracle.clean => "clean",
+        Some(_) => "VIOLATED, see the JSON",
+        None => "not consulted",
+    };
+    writeln!(f, "  oracle         {said}")?;
+    reasons.iter().try_for_each(|reason| writeln!(f, "  because        {reason}"))
+}
+
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.id, self.title)?;
@@ -208,14 +219,7 @@ impl fmt::Display for Record {
         if let Some(seconds) = self.recovered_after_seconds {
             writeln!(f, "  recovered      after {} s", Figure(seconds))?;
         }
-        match &self.oracle {
-            Some(oracle) if oracle.clean => writeln!(f, "  oracle         clean")?,
-            Some(_) => writeln!(f, "  oracle         VIOLATED, see the JSON")?,
-            None => writeln!(f, "  oracle         not consulted")?,
-        }
-        for reason in &self.reasons {
-            writeln!(f, "  because        {reason}")?;
-        }
+        write_findings(f, self.oracle.as_ref(), &self.reasons)?;
         write!(f, "  verdict        {} after {} s", self.verdict, Figure(self.took_seconds.round()))?;
         if let Some(unguarded) = &self.unguarded {
             write!(f, "\n  without guards {}, {}", unguarded.verdict, unguarded.headline())?;

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     course, leftover,
+    say::say,
     stack::{self, Stack},
     verdict::Verdict,
 };
@@ -131,12 +132,6 @@ impl Files {
         let draft = name.filter(|_| record.thresholds.is_some());
         put("report", &self.page, page::page(record, asked, draft.as_deref())?.as_bytes())
     }
-}
-
-/// Whoever listened may have left.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
 #[cfg(test)]

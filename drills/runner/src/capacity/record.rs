@@ -13,7 +13,7 @@ use super::{
 use crate::{
     probe::Figure,
     scenario::StackSpec,
-    verdict::{Oracle, Verdict},
+    verdict::{self, Oracle, Verdict},
 };
 
 /// One way up.
@@ -182,14 +182,7 @@ impl fmt::Display for Record {
             let (admits, carries) = (found.one_missing_admits, found.one_missing_carries);
             writeln!(f, "  one missing    the others let in {admits:.1}/s and carry {carries:.1}/s")?;
         }
-        match &self.oracle {
-            Some(oracle) if oracle.clean => writeln!(f, "  oracle         clean")?,
-            Some(_) => writeln!(f, "  oracle         VIOLATED, see the JSON")?,
-            None => writeln!(f, "  oracle         not consulted")?,
-        }
-        for reason in &self.reasons {
-            writeln!(f, "  because        {reason}")?;
-        }
+        verdict::write_findings(f, self.oracle.as_ref(), &self.reasons)?;
         let word = if self.verdict == Verdict::Pass { "measured".to_owned() } else { self.verdict.to_string() };
         write!(f, "  capacity       {word} after {} s", Figure(self.took_seconds.round()))
     }

@@ -168,8 +168,8 @@ impl Weather {
     fn before(step: &Step) -> Self {
         let any = |parts: &[&str]| step.armed.iter().any(|(_, point)| parts.iter().any(|part| point.contains(part)));
         let deferred = any(&["defer"]);
-        // Large orders are refused then, and what they held is let go of before the answer.
-        let refused = any(&["stock_released"]);
+        // Large orders are refused then: their attempt is fenced, and what they held is let go of before the answer.
+        let refused = any(&["stock_released", "payment.fence"]);
         Self {
             primary_away: deferred || refused || any(&["backup"]),
             backup_away: deferred || refused,

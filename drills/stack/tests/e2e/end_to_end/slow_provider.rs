@@ -73,7 +73,7 @@ async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reade
     let in_flight = looks.iter().map(|look| look.in_flight).max().unwrap();
     let cap = rules::Rules::default().downstream.payment.bulkhead.cap;
     assert!(in_flight <= u64::from(cap), "{in_flight} in flight to payment");
-    assert!(in_flight >= u64::from(cap) / 4, "the provider was never felt to be slow: {in_flight} in flight");
+    assert!(in_flight >= u64::from(cap) / 2, "the provider was never felt to be slow: {in_flight} in flight");
 
     let opened = looks.iter().find(|look| look.state == "open").expect("the breaker opened");
     assert_eq!(opened.reason["kind"], "slow_ratio", "{}", opened.reason);
@@ -87,8 +87,8 @@ async fn a_slow_provider_fills_its_bulkhead_opens_the_breaker_and_slows_no_reade
     for kind in [Kind::ReadOrder, Kind::ProductPage] {
         let all = || answers.iter().filter(|answer| answer.request.kind == kind);
         let failed = all().filter(|answer| answer.outcome != Outcome::Status(200)).count();
-        // One in twenty is what a busy machine may cost.
-        assert!(failed * 20 <= all().count(), "{failed} of {} times {kind} failed", all().count());
+        // One in a hundred is what a busy machine may cost.
+        assert!(failed * 100 <= all().count(), "{failed} of {} times {kind} failed", all().count());
         let before = Latencies::of(all().filter(|answer| answer.intended < slowed));
         let meanwhile = Latencies::of(all().filter(|answer| during(answer)));
         let [usual, now] = [&before, &meanwhile].map(|latencies| latencies.share(0.5).unwrap());
