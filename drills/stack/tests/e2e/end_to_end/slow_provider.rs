@@ -15,11 +15,12 @@ use super::{
 };
 
 /// Windows and waits shortened to what a test can wait for. The provider's own breaker is kept out, which would
-/// otherwise open for the timeouts before order's opens for slowness; and inventory's retries, which a busy machine
-/// provokes.
+/// otherwise open for the timeouts before order's opens for slowness; so are failures as a reason for order's, since on a
+/// busy machine some of what is slow times out as well; and inventory's retries, which such a machine provokes.
 const RULES: &str = r#"
 [downstream.payment.breaker]
 window = { calls = 20 }
+failure_ratio = 1.0
 open_ms = 1000
 [downstream.payment.breaker.ramp]
 steps = [{ percent = 10, duration_ms = 3000 }, { percent = 30, duration_ms = 3000 }, { percent = 100, duration_ms = 2000 }]
