@@ -10,7 +10,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde::Serialize;
-use tokio::time::sleep;
+use tokio::{sync::Semaphore, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Effect, Fault};
@@ -28,6 +28,8 @@ pub struct Active {
     applied: AtomicU64,
     tally: Arc<Tally>,
     over: CancellationToken,
+    /// Of a bottleneck, the line before it.
+    places: Semaphore,
 }
 
 /// A fault as the admin API shows it.
@@ -45,6 +47,10 @@ pub struct View {
 
 impl Active {
     pub fn new(id: u64, link: &str, fault: Fault, seed: u64, tally: Arc<Tally>) -> Self {
+        let places = match fault.effect {
+            Effect::Bottleneck { at_once, .. } => usize::try_from(at_once).unwrap_or(Semaphore::MAX_PERMITS),
+            _ => 0,
+        };
         Self {
             id,
             link: link.to_owned(),
@@ -54,6 +60,7 @@ impl Active {
             applied: AtomicU64::new(0),
             tally,
             over: CancellationToken::new(),
+            places: Semaphore::new(places),
         }
     }
 
@@ -86,6 +93,20 @@ impl Active {
         tokio::select! {
             () = self.over.cancelled() => false,
             () = sleep(time) => true,
+        }
+    }
+
+    /// Its turn at the bottleneck and the time that it takes there, or until it is switched off.
+    pub async fn turn(&self) {
+        let Effect::Bottleneck { latency_ms, .. } = self.fault.effect else { return };
+        let turn = async {
+            // Never closed.
+            let _place = self.places.acquire().await;
+            sleep(Duration::from_millis(latency_ms)).await;
+        };
+        tokio::select! {
+            () = self.over.cancelled() => {}
+            () = turn => {}
         }
     }
 

@@ -41,6 +41,8 @@ pub struct FaultRequest {
     pub delay_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u64>,
 }
 
 /// A fault that can be carried out.
@@ -66,6 +68,7 @@ pub enum Effect {
     LoseReply,
     Duplicate { delay_ms: u64 },
     Bandwidth { bytes_per_second: u64 },
+    Bottleneck { at_once: u64, latency_ms: u64 },
 }
 
 /// What waits. A late answer is news of work that was done; a late request is work that begins late.
@@ -78,10 +81,12 @@ pub enum Side {
 }
 
 const LONGEST_MS: u64 = 600_000;
+/// More at a time is no bottleneck.
+const WIDEST: u64 = 10_000;
 
 impl Effect {
-    pub const KINDS: [&'static str; 8] =
-        ["latency", "refuse", "reset", "hang", "http_status", "lose_reply", "duplicate", "bandwidth"];
+    pub const KINDS: [&'static str; 9] =
+        ["latency", "refuse", "reset", "hang", "http_status", "lose_reply", "duplicate", "bandwidth", "bottleneck"];
 
     /// The place of its kind in [`Self::KINDS`].
     #[must_use]
@@ -95,6 +100,7 @@ impl Effect {
             Self::LoseReply => 5,
             Self::Duplicate { .. } => 6,
             Self::Bandwidth { .. } => 7,
+            Self::Bottleneck { .. } => 8,
         }
     }
 
@@ -155,6 +161,10 @@ impl FaultRequest {
                 let bytes_per_second = needed(self.bytes_per_second, "bytes_per_second", 1..=1 << 40);
                 Effect::Bandwidth { bytes_per_second }
             }
+            "bottleneck" => {
+                let at_once = needed(self.at_once, "at_once", 1..=WIDEST);
+                Effect::Bottleneck { at_once, latency_ms: needed(self.latency_ms, "latency_ms", 1..=LONGEST_MS) }
+            }
             _ => {
                 bad.push("kind", format!("must be one of {}", Effect::KINDS.join(", ")));
                 return None;
@@ -163,7 +173,8 @@ impl FaultRequest {
     }
 
     fn check_fit(&self, effect: Effect, protocol: Protocol, bad: &mut Violations) {
-        let http_alone = matches!(effect, Effect::HttpStatus { .. } | Effect::Duplicate { .. });
+        let bottleneck = matches!(effect, Effect::Bottleneck { .. });
+        let http_alone = bottleneck || matches!(effect, Effect::HttpStatus { .. } | Effect::Duplicate { .. });
         if http_alone && protocol == Protocol::Tcp {
             bad.push("kind", format!("`{}` needs an HTTP hop, and this is a TCP hop", self.kind));
         }
@@ -172,12 +183,13 @@ impl FaultRequest {
         }
         let latency = matches!(effect, Effect::Latency { .. });
         let given = [
-            ("latency_ms", self.latency_ms.is_some(), latency),
+            ("latency_ms", self.latency_ms.is_some(), latency || bottleneck),
             ("jitter_ms", self.jitter_ms.is_some(), latency),
             ("on", self.on.is_some(), latency),
             ("status", self.status.is_some(), matches!(effect, Effect::HttpStatus { .. })),
             ("delay_ms", self.delay_ms.is_some(), matches!(effect, Effect::Duplicate { .. })),
             ("bytes_per_second", self.bytes_per_second.is_some(), matches!(effect, Effect::Bandwidth { .. })),
+            ("at_once", self.at_once.is_some(), bottleneck),
         ];
         for (field, _, _) in given.iter().filter(|(_, given, used)| *given && !used) {
             bad.push(*field, format!("means nothing to `{}`", self.kind));
@@ -211,6 +223,10 @@ mod tests {
         assert_eq!(status.check(Protocol::Http).unwrap().effect, Effect::HttpStatus { status: 503 });
         let slow = FaultRequest { bytes_per_second: Some(9), ..wanted("bandwidth") };
         assert_eq!(slow.check(Protocol::Tcp).unwrap().effect.kind(), "bandwidth");
+        let narrow = FaultRequest { at_once: Some(2), latency_ms: Some(50), ..wanted("bottleneck") };
+        let effect = narrow.check(Protocol::Http).unwrap().effect;
+        assert_eq!(effect, Effect::Bottleneck { at_once: 2, latency_ms: 50 });
+        assert_eq!(Effect::KINDS[effect.index()], "bottleneck");
     }
 
     #[test]
@@ -220,11 +236,17 @@ mod tests {
         assert_eq!(fields(&wanted("explode"), Protocol::Http), ["kind"]);
         let jittery = FaultRequest { latency_ms: Some(10), jitter_ms: Some(11), ..wanted("latency") };
         assert_eq!(fields(&jittery, Protocol::Http), ["jitter_ms"]);
+        let shut = FaultRequest { at_once: Some(0), ..wanted("bottleneck") };
+        assert_eq!(fields(&shut, Protocol::Http), ["at_once", "latency_ms"]);
+        let wide = FaultRequest { at_once: Some(2), ..wanted("hang") };
+        assert_eq!(fields(&wide, Protocol::Http), ["at_once"]);
     }
 
     #[test]
     fn what_only_http_has_is_refused_on_a_tcp_hop_and_half_a_refusal_everywhere() {
         assert_eq!(fields(&wanted("duplicate"), Protocol::Tcp), ["kind"]);
+        let narrow = FaultRequest { at_once: Some(2), latency_ms: Some(50), ..wanted("bottleneck") };
+        assert_eq!(fields(&narrow, Protocol::Tcp), ["kind"]);
         let half = FaultRequest { ratio: Some(0.5), ..wanted("refuse") };
         assert_eq!(fields(&half, Protocol::Http), ["ratio"]);
     }

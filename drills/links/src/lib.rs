@@ -11,6 +11,7 @@
 //! | `lose_reply` | forwarded, the answer dropped: the caller hears nothing | what comes back is dropped |
 //! | `duplicate` | sent twice, the copy `delay_ms` later on a connection of its own, its answer dropped | – |
 //! | `bandwidth` | bodies pass at `bytes_per_second` | each direction passes at that |
+//! | `bottleneck` | `at_once` of them pass at a time and take `latency_ms` each, in the order of their coming; who leaves keeps its place | – |
 //!
 //! Four promises, each kept by a test:
 //!

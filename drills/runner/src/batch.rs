@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::{
+    guards::Guards,
     probe::Figure,
     verdict::{Record, Verdict},
 };
@@ -13,8 +14,8 @@ pub struct Row {
     pub id: String,
     pub title: String,
     pub verdict: Verdict,
-    /// Of the same drill without guards, where that was asked for.
-    pub unguarded: Option<Verdict>,
+    /// Of the same drill without its guards, or without one, where that was asked for.
+    pub beside: Option<(Guards, Verdict)>,
     pub seconds: f64,
     /// Why, in a line.
     pub headline: String,
@@ -25,13 +26,13 @@ pub struct Row {
 impl Row {
     #[must_use]
     pub fn of(record: &Record, report: Option<String>) -> Self {
-        let unguarded = record.unguarded.as_ref();
+        let beside = record.beside();
         Self {
             id: record.id.clone(),
             title: record.title.clone(),
             verdict: record.verdict,
-            unguarded: unguarded.map(|record| record.verdict),
-            seconds: record.took_seconds + unguarded.map_or(0.0, |record| record.took_seconds),
+            beside: beside.map(|record| (record.guards, record.verdict)),
+            seconds: record.took_seconds + beside.map_or(0.0, |record| record.took_seconds),
             headline: record.headline(),
             report,
         }
@@ -41,8 +42,14 @@ impl Row {
     #[must_use]
     pub fn without_record(id: &str, title: &str, verdict: Verdict, why: &str) -> Self {
         let (id, title, headline) = (id.to_owned(), title.to_owned(), why.to_owned());
-        Self { id, title, verdict, unguarded: None, seconds: 0.0, headline, report: None }
+        Self { id, title, verdict, beside: None, seconds: 0.0, headline, report: None }
     }
+}
+
+/// What the other runs are, where there were any.
+#[must_use]
+pub fn beside(rows: &[Row]) -> Option<Guards> {
+    rows.iter().find_map(|row| row.beside).map(|(guards, _)| guards)
 }
 
 /// 1 where anything failed; else 3 where something was ended early, else 2 where something says nothing, else 0.
@@ -61,12 +68,13 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(rows) = self;
         let width = rows.iter().map(|row| row.id.len()).max().unwrap_or(0).max("drill".len());
-        let compared = rows.iter().any(|row| row.unguarded.is_some());
-        let without = |word: String| if compared { format!("  {word:<14}") } else { String::new() };
-        let (title, head) = (format!("{:<width$}", "drill"), without("without guards".to_owned()));
+        let other = beside(rows);
+        let without = |word: String| if other.is_some() { format!("  {word:<15}") } else { String::new() };
+        let head = without(other.map_or("", Guards::as_str).to_owned());
+        let title = format!("{:<width$}", "drill");
         writeln!(f, "{title}  {:<12}{head}  {:>7}  why", "verdict", "seconds")?;
         for row in *rows {
-            let open = without(row.unguarded.map(|verdict| verdict.to_string()).unwrap_or_default());
+            let open = without(row.beside.map(|(_, verdict)| verdict.to_string()).unwrap_or_default());
             let (id, verdict, seconds) = (&row.id, row.verdict, Figure(row.seconds.round()).to_string());
             writeln!(f, "{id:<width$}  {verdict:<12}{open}  {seconds:>7}  {}", row.headline)?;
         }
@@ -118,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_comparison_has_a_column_for_the_other_verdict() {
-        let rows = [Row { unguarded: Some(Verdict::Fail), ..row("a", Verdict::Pass) }];
+        let rows = [Row { beside: Some((Guards::Off, Verdict::Fail)), ..row("a", Verdict::Pass) }];
         let text = Table(&rows).to_string();
-        assert!(text.lines().next().unwrap().contains("without guards"), "{text}");
+        assert!(text.lines().next().unwrap().contains("guards off"), "{text}");
         assert!(text.lines().nth(1).unwrap().contains("pass          fail"), "{text}");
     }
 }

@@ -70,8 +70,7 @@ async fn on_the_system(
         stop: CancellationToken::new(),
     };
     run.faults.settle_in().await?;
-    let without = if guards == Guards::Off { ".unguarded" } else { "" };
-    let answers = folder.join(format!("{}{without}.answers.jsonl", scenario.id));
+    let answers = folder.join(format!("{}{}.answers.jsonl", scenario.id, guards.suffix()));
     let give_up = begun + scenario.max_duration.0;
     // From here on an interruption is an orderly end, which the course itself sees to.
     let done = run.load_and_break(stack, &answers, give_up, interrupted).await;

@@ -11,7 +11,10 @@ use crate::scenario::{Check, Scenario};
 #[serde(rename_all = "snake_case")]
 pub enum Guards {
     On,
+    /// All of them taken out.
     Off,
+    /// The one taken out that the drill is about, as its control says.
+    TakenOut,
 }
 
 /// What guards say of themselves begins so, and there is nobody to say it where there are none.
@@ -23,15 +26,33 @@ impl Guards {
     /// it looks, since that is what one wants to see. What is expected stays as it is.
     pub fn asks(self, scenario: &Scenario) -> Result<Scenario> {
         let mut scenario = scenario.clone();
-        if self == Self::Off {
-            let document = toml::to_string(&scenario.stack.rules).context("cannot write the rules")?;
-            let open = without_guards(Rules::from_toml(&document).context("the drill's own rules")?);
-            scenario.stack.rules = toml::Table::try_from(open).context("cannot write the rules without guards")?;
-            let theirs = |check: &Check| check.metric.as_ref().is_some_and(|metric| metric.starts_with(THEIRS));
-            scenario.proof.retain(|check| !theirs(check));
-            scenario.abort_if.clear();
+        match self {
+            Self::On => return Ok(scenario),
+            Self::Off => {
+                let document = toml::to_string(&scenario.stack.rules).context("cannot write the rules")?;
+                let open = without_guards(Rules::from_toml(&document).context("the drill's own rules")?);
+                scenario.stack.rules = toml::Table::try_from(open).context("cannot write the rules without guards")?;
+            }
+            Self::TakenOut => {
+                let control = scenario.control.as_ref().context("the drill has no control")?;
+                scenario.stack.rules = control.rules_on(&scenario.stack.rules);
+                scenario.load.announce = control.announce.or(scenario.load.announce);
+            }
         }
+        let theirs = |check: &Check| check.metric.as_ref().is_some_and(|metric| metric.starts_with(THEIRS));
+        scenario.proof.retain(|check| !theirs(check));
+        scenario.abort_if.clear();
         Ok(scenario)
+    }
+
+    /// Of such a run, in the name of a file.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::On => "",
+            Self::Off => ".unguarded",
+            Self::TakenOut => ".control",
+        }
     }
 
     #[must_use]
@@ -39,6 +60,7 @@ impl Guards {
         match self {
             Self::On => "guards on",
             Self::Off => "guards off",
+            Self::TakenOut => "guard taken out",
         }
     }
 }
@@ -76,5 +98,32 @@ abort_if = [{ probe = "success_ratio", max = 0.1 }]
         let rules = Rules::from_toml(&toml::to_string(&open.stack.rules).unwrap()).unwrap();
         assert_eq!(rules, without_guards(rules.clone()));
         assert_eq!(rules.database.connections(), 3, "what the drill says of other things holds for both");
+    }
+
+    #[test]
+    fn a_control_takes_out_its_guard_alone_and_what_only_that_guard_could_show() {
+        let text = r#"
+id = "a"
+title = "t"
+story = "s"
+source = "x"
+stack.rules.database.pool = 3
+max_duration = "2m"
+load = { rate = 10, duration = "30s", announce = "600ms" }
+steady_state = [{ probe = "success_ratio", min = 0.99 }]
+faults = [{ at = "10s", for = "10s", link = "order->payment", kind = "hang" }]
+proof = [{ probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 }]
+expect = [{ probe = "success_ratio", min = 0.5 }]
+control = { without = "x", rules = { downstream = { payment = { breaker = { forced = "closed" } } } }, announce = "5s" }
+"#;
+        let scenario = read("a.toml", text).unwrap();
+        let taken_out = Guards::TakenOut.asks(&scenario).unwrap();
+        let rules = Rules::from_toml(&toml::to_string(&taken_out.stack.rules).unwrap()).unwrap();
+        assert!(rules.downstream.payment.breaker.forced.is_some() && rules.downstream.coupon.breaker.forced.is_none());
+        assert_eq!(rules.database.connections(), 3);
+        assert_eq!((taken_out.proof.len(), taken_out.expect.len()), (0, 1));
+        assert_eq!(taken_out.load.announce.map(|span| span.0.as_secs()), Some(5));
+        let without = crate::scenario::Scenario { control: None, ..scenario };
+        assert!(Guards::TakenOut.asks(&without).is_err());
     }
 }

@@ -33,6 +33,9 @@ struct Cli {
     /// Run each drill without guards as well, and lay both side by side. The exit code is that of the guarded run.
     #[arg(long)]
     compare: bool,
+    /// Run each drill's negative control as well: the same drill without the guard that it is about, which has to fail.
+    #[arg(long, conflicts_with = "compare")]
+    control: bool,
     /// Where the pages go; otherwise target/dev/drills.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -166,26 +169,38 @@ async fn one(cli: &Cli, place: &Place, Drill { scenario, .. }: &Drill) -> Result
     let _marked = leftover::mark(&place.mark, &scenario.id, &stack)?;
     let seconds = scenario.max_duration.0.as_secs();
     let run = |guards| course::run(scenario, guards, &stack, &place.folder, &place.interrupted);
-    let unguarded = if cli.compare {
-        eprintln!("{}: {}, without guards (at most {seconds} s)", scenario.id, scenario.title);
-        let record = run(Guards::Off).await.context("without guards")?;
-        eprintln!("  without guards {}, {}", record.verdict, record.headline());
+    let first = async |guards: Guards, without: &str| {
+        eprintln!("{}: {}, without {without} (at most {seconds} s)", scenario.id, scenario.title);
+        let record = run(guards).await.with_context(|| format!("without {without}"))?;
+        eprintln!("  {:<14} {}, {}", guards.as_str(), record.verdict, record.headline());
         if place.interrupted.is_cancelled() {
             anyhow::bail!("interrupted before the guarded run began");
         }
-        Some(Box::new(record))
-    } else {
-        None
+        anyhow::Ok(record)
+    };
+    let control = scenario.control.as_ref().filter(|_| cli.control);
+    if cli.control && control.is_none() {
+        eprintln!("{}: no rule can take out what it is about; it has no control", scenario.id);
+    }
+    let unguarded = if cli.compare { Some(Box::new(first(Guards::Off, "guards").await?)) } else { None };
+    let taken_out = match control {
+        Some(control) => Some((first(Guards::TakenOut, &control.without).await?, &control.without)),
+        None => None,
     };
     eprintln!("{}: {} (at most {seconds} s)", scenario.id, scenario.title);
-    Ok(Record { unguarded, ..run(Guards::On).await? })
+    let record = Record { unguarded, ..run(Guards::On).await? };
+    Ok(match taken_out {
+        Some((control, without)) => record.against(control, without),
+        None => record,
+    })
 }
 
 /// Writes the page, and the record beside it unless it goes elsewhere. The name of the page's file.
 fn publish(cli: &Cli, place: &Place, drill: &Drill, record: &Record) -> Result<String> {
     let compare = if cli.compare { " --compare" } else { "" };
+    let control = if cli.control { " --control" } else { "" };
     let compose = if cli.compose { " --compose" } else { "" };
-    let command = format!("./dev drill {}{compare}{compose}", drill.asked);
+    let command = format!("./dev drill {}{compare}{control}{compose}", drill.asked);
     if cli.json.is_none() {
         write_json(&place.reports.join(format!("{}.json", record.id)), record)?;
     }

@@ -83,6 +83,9 @@ pub struct Record {
     /// The same drill without guards, where both were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unguarded: Option<Box<Record>>,
+    /// The same drill without the guard that it is about, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<Box<Record>>,
 }
 
 /// Judges a run. Pure.
@@ -146,10 +149,38 @@ pub fn judge(scenario: &Scenario, guards: Guards, log: &Log, timeline: &Timeline
         load: None,
         timelines: Timelines::of(log, timeline),
         unguarded: None,
+        control: None,
     }
 }
 
 impl Record {
+    /// With its control, which has to fail and to violate nothing: what a drill says that passes without the guard that
+    /// it is about says nothing of that guard.
+    #[must_use]
+    pub fn against(mut self, control: Self, without: &str) -> Self {
+        let clean = control.oracle.as_ref().is_none_or(|oracle| oracle.clean);
+        let (verdict, reason) = match control.verdict {
+            Verdict::Fail if clean => (Verdict::Pass, String::new()),
+            Verdict::Fail => (Verdict::Fail, format!("the oracle found a violation without {without}")),
+            Verdict::Pass => (Verdict::Fail, format!("cannot fail: it passes without {without} as well")),
+            Verdict::Inconclusive | Verdict::Aborted => {
+                (Verdict::Inconclusive, format!("the control says nothing: {}", control.headline()))
+            }
+        };
+        if verdict != Verdict::Pass && self.verdict == Verdict::Pass {
+            self.verdict = verdict;
+            self.reasons.push(reason);
+        }
+        self.control = Some(Box::new(control));
+        self
+    }
+
+    /// The other run of the same drill, if there was one.
+    #[must_use]
+    pub fn beside(&self) -> Option<&Self> {
+        self.unguarded.as_deref().or(self.control.as_deref())
+    }
+
     /// The verdict's reason in one line.
     #[must_use]
     pub fn headline(&self) -> String {
@@ -221,8 +252,8 @@ impl fmt::Display for Record {
         }
         write_findings(f, self.oracle.as_ref(), &self.reasons)?;
         write!(f, "  verdict        {} after {} s", self.verdict, Figure(self.took_seconds.round()))?;
-        if let Some(unguarded) = &self.unguarded {
-            write!(f, "\n  without guards {}, {}", unguarded.verdict, unguarded.headline())?;
+        if let Some(other) = self.beside() {
+            write!(f, "\n  {:<14} {}, {}", other.guards.as_str(), other.verdict, other.headline())?;
         }
         Ok(())
     }
@@ -329,11 +360,31 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
     #[test]
     fn a_comparison_is_judged_by_the_guarded_run_and_tells_the_other_verdict() {
         let mut record = run(10..20, 3, 9, Outcome::default());
-        record.unguarded = Some(Box::new(run(10..20, 8, 9, Outcome::default())));
+        let other = Record { guards: Guards::Off, ..run(10..20, 8, 9, Outcome::default()) };
+        record.unguarded = Some(Box::new(other));
         let (text, json) = (record.to_string(), serde_json::to_value(&record).unwrap());
-        assert!(text.contains("without guards fail, expected: share of 2xx during"), "{text}");
+        assert!(text.contains("guards off     fail, expected: share of 2xx during"), "{text}");
         assert_eq!((&json["verdict"], &json["unguarded"]["verdict"]), (&"pass".into(), &"fail".into()));
         assert_eq!(record.verdict.exit_code(), 0);
+    }
+
+    #[test]
+    fn a_drill_that_passes_without_its_guard_is_a_defect_and_one_whose_control_says_nothing_says_nothing() {
+        let passed = || run(10..20, 3, 9, Outcome::default());
+        let failed = || run(10..20, 8, 9, Outcome::default());
+        let with = |control| passed().against(control, "the breaker of payment");
+        let good = with(failed());
+        assert_eq!((good.verdict, good.reasons.len()), (Verdict::Pass, 0));
+        assert!(serde_json::to_value(&good).unwrap()["control"]["verdict"] == "fail");
+        let toothless = with(passed());
+        assert_eq!(toothless.verdict, Verdict::Fail);
+        assert_eq!(toothless.headline(), "cannot fail: it passes without the breaker of payment as well");
+        assert_eq!(with(run(10..20, 3, 0, Outcome::default())).verdict, Verdict::Inconclusive);
+        let oracle = Some(Oracle { clean: false, report: serde_json::Value::Null });
+        let violated = with(run(10..20, 8, 9, Outcome { oracle, ..Outcome::default() }));
+        assert_eq!(violated.headline(), "the oracle found a violation without the breaker of payment");
+        let own = failed().against(passed(), "x");
+        assert_eq!((own.verdict, own.reasons.len()), (Verdict::Fail, 1), "its own failure is told and nothing else");
     }
 
     #[test]

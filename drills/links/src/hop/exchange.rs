@@ -54,6 +54,10 @@ pub async fn exchange(conversation: Arc<Conversation>, request: Request<Incoming
                 fault.count();
                 fault.delay().await;
             }
+            Effect::Bottleneck { .. } => {
+                fault.count();
+                stand_in_line(link, fault).await;
+            }
             Effect::Hang => {
                 fault.count();
                 fault.over().await;
@@ -112,6 +116,19 @@ async fn send(conversation: &Conversation, request: Request<Body>) -> Result<Res
         upstream.send_request(request)
     };
     Ok(answer.await.map_err(|_| NoAnswer)?.map(BodyExt::boxed))
+}
+
+/// In a task of its own: whoever leaves the line keeps its place in it, as work does that nobody waits for any more.
+async fn stand_in_line(link: &Arc<Link>, fault: &Arc<Active>) {
+    let (closing, fault) = (link.closing.clone(), fault.clone());
+    let turn = link.tasks.spawn(async move {
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = fault.turn() => {}
+        }
+    });
+    // An error would mean that the runtime is on its way down.
+    let _ = turn.await;
 }
 
 /// In a task of its own: the request is carried out even if the caller leaves, as it would be when only the answer is

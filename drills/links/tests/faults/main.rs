@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
 
 mod admin;
+mod bottleneck;
 mod http;
 mod idle;
 mod process;

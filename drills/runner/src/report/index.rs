@@ -6,15 +6,20 @@ use super::{
     html::{self, text},
     page::word,
 };
-use crate::{batch::Row, probe::Figure};
+use crate::{
+    batch::{self, Row},
+    probe::Figure,
+};
 
 #[must_use]
 pub fn index(rows: &[Row]) -> String {
     let held = rows.iter().filter(|row| row.verdict.exit_code() == 0).count();
-    let compared = rows.iter().any(|row| row.unguarded.is_some());
+    let other = batch::beside(rows);
     let mut body = format!("<h1>Drills</h1>\n<p>{held} of {} passed.</p>\n<div class=\"wide\"><table>\n", rows.len());
     body.push_str("<tr><th>drill</th><th>verdict</th>");
-    body.push_str(if compared { "<th>without guards</th>" } else { "" });
+    if let Some(guards) = other {
+        body.push_str(&format!("<th>{}</th>", guards.as_str()));
+    }
     body.push_str("<th class=\"number\">seconds</th><th>why</th></tr>\n");
     for row in rows {
         let id = text(&row.id);
@@ -22,8 +27,8 @@ pub fn index(rows: &[Row]) -> String {
             Some(page) => format!("<a href=\"{}\">{id}</a>", text(page)),
             None => id.to_string(),
         };
-        let without = row.unguarded.map(word).unwrap_or_default();
-        let without = if compared { format!("<td>{without}</td>") } else { String::new() };
+        let without = row.beside.map(|(_, verdict)| word(verdict)).unwrap_or_default();
+        let without = if other.is_some() { format!("<td>{without}</td>") } else { String::new() };
         // Writing to a string cannot fail.
         let _ = writeln!(
             body,

@@ -1,4 +1,4 @@
-//! The page of one drill: with guards alone, or without and with them side by side.
+//! The page of one drill: with guards alone, or without them (or without one) and with them side by side.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub struct Around {
 }
 
 pub fn page(record: &Record, around: &Around) -> Result<String> {
-    let runs: Vec<&Record> = record.unguarded.as_deref().into_iter().chain([record]).collect();
+    let runs: Vec<&Record> = record.beside().into_iter().chain([record]).collect();
     let mut body = String::new();
     head(&mut body, record, around)?;
     verdicts(&mut body, &runs)?;

@@ -45,7 +45,7 @@ fn record(guards: Guards) -> Record {
         let outcome = match (broken, guards) {
             (false, _) => Ended::Status(201),
             (true, Guards::On) => Ended::Status(202),
-            (true, Guards::Off) => Ended::TimedOut,
+            (true, Guards::Off | Guards::TakenOut) => Ended::TimedOut,
         };
         let latency = Duration::from_millis(if broken { 900 } else { 9 });
         Seen { due, kind: Kind::PlaceOrder, outcome, latency, hot: false, tries: 1 }
@@ -202,7 +202,7 @@ fn a_comparison_has_both_runs_side_by_side_off_on_the_left_on_the_same_scale() {
     assert!(page.contains("expected: share of timed_out during ≤ 0, was 1"));
     assert!(page.contains("not asked"), "a breaker that is held closed proves nothing");
     assert!(page.contains("Caps: left: order → payment 100000; right: order → payment 40."));
-    let runs: Vec<&Record> = both.unguarded.as_deref().into_iter().chain([&both]).collect();
+    let runs: Vec<&Record> = both.beside().into_iter().chain([&both]).collect();
     for panel in panels::panels(&runs) {
         assert_eq!(panel.drawings.len(), 2, "{}", panel.title);
     }
@@ -226,7 +226,7 @@ fn the_summary_links_every_page_and_tells_every_verdict() {
     let not_run = Row::without_record("other", "An <other> one", Verdict::Inconclusive, "port 1 is taken");
     let page = index::index(&[Row::of(&both, Some("payment-gone.html".to_owned())), not_run]);
     assert!(page.contains("1 of 2 passed") && page.contains("<a href=\"payment-gone.html\">payment-gone</a>"));
-    assert!(page.contains("without guards") && page.contains("word red\">fail"));
+    assert!(page.contains("guards off") && page.contains("word red\">fail"));
     assert!(page.contains("An &lt;other&gt; one") && page.contains("port 1 is taken"));
     assert!(!page.contains("href=\"other"));
 }

@@ -45,6 +45,10 @@ pub fn all(scenario: &Scenario) -> Wrong {
         let found = fault.mistakes(ends);
         wrong.extend(found.into_iter().map(|(key, reason)| (format!("faults[{index}].{key}"), reason)));
     }
+    if let Some(control) = &scenario.control {
+        wrong.extend(rules("control.rules", &control.rules_on(&scenario.stack.rules)));
+        wrong.extend(control.mistakes(&scenario.load));
+    }
     for (name, checks) in [
         ("steady_state", &scenario.steady_state),
         ("proof", &scenario.proof),

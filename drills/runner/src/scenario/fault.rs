@@ -6,7 +6,7 @@ use contracts::{provider::SetBehaviour, validate::Validate};
 use links::{FaultRequest, Protocol, Side, hops};
 use serde::{Deserialize, Serialize};
 
-use super::Span;
+use super::{Span, overlay::overlaid};
 
 /// Something to break: a link, with the fields of the links' own API; a process; a channel of the payment provider; or
 /// the rules.
@@ -50,6 +50,8 @@ pub struct FaultSpec {
     pub delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u64>,
 }
 
 /// What a fault is done to.
@@ -94,15 +96,14 @@ impl FaultSpec {
             status: self.status,
             delay_ms: self.delay_ms,
             bytes_per_second: self.bytes_per_second,
+            at_once: self.at_once,
         }
     }
 
     /// The whole document that is in force while it lasts.
     #[must_use]
     pub fn rules_on(&self, stack: &toml::Table) -> toml::Table {
-        let mut all = stack.clone();
-        overlay(&mut all, self.rules.as_ref().unwrap_or(&toml::Table::new()));
-        all
+        overlaid(stack, self.rules.as_ref().unwrap_or(&toml::Table::new()))
     }
 
     #[must_use]
@@ -175,16 +176,6 @@ pub(super) fn behaves(channel: &str, behaviour: &toml::Table) -> Result<(), Stri
     })
 }
 
-/// `over` wins, table by table.
-fn overlay(under: &mut toml::Table, over: &toml::Table) {
-    for (key, value) in over {
-        match (under.get_mut(key), value) {
-            (Some(toml::Value::Table(under)), toml::Value::Table(over)) => overlay(under, over),
-            _ => drop(under.insert(key.clone(), value.clone())),
-        }
-    }
-}
-
 impl fmt::Display for FaultSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.target() {
@@ -216,6 +207,7 @@ mod tests {
     fn each_target_takes_what_is_its_own() {
         for good in [
             "link = 'order->payment'\nkind = 'latency'\nlatency_ms = 5",
+            "link = 'order->inventory'\nkind = 'bottleneck'\nat_once = 2\nlatency_ms = 50",
             "process = 'order:1'\nkind = 'kill'",
             "process = 'payment'\nkind = 'crash_at'\npoints = ['payment.swept']",
             "provider = 'backup'\nbehaviour = { latency_ms = 100, webhook = 'duplicate' }",
@@ -227,6 +219,7 @@ mod tests {
             ("link = 'order->payment'\nprocess = 'order'\nkind = 'kill'", vec!["link"]),
             ("process = 'order'\nkind = 'hang'", vec!["kind"]),
             ("process = 'order'\nkind = 'kill'\nlatency_ms = 5", vec!["latency_ms"]),
+            ("link = '->redis'\nkind = 'bottleneck'\nat_once = 2\nlatency_ms = 50", vec!["kind"]),
             ("process = 'order'\nkind = 'crash_at'", vec!["points"]),
             ("process = 'order'\nkind = 'kill'\npoints = ['order.created']", vec!["points"]),
             ("provider = 'primary'", vec!["behaviour"]),
@@ -236,15 +229,5 @@ mod tests {
         ] {
             assert_eq!(keys(bad), expected, "{bad}");
         }
-    }
-
-    #[test]
-    fn other_rules_lie_on_top_of_the_stacks_own() {
-        let stack: toml::Table = toml::from_str("[database]\nlock_timeout_ms = 100\n[chain]\nretries = 1").unwrap();
-        let fault: FaultSpec = toml::from_str("at = '1s'\nfor = '2s'\nrules = { database = { pool = 2 } }").unwrap();
-        let all = toml::to_string(&fault.rules_on(&stack)).unwrap();
-        let rules = rules::Rules::from_toml(&all).unwrap();
-        assert_eq!((rules.database.connections(), rules.database.lock_timeout.as_millis()), (2, 100));
-        assert_eq!(rules.chain.retries, 1);
     }
 }

@@ -1,7 +1,9 @@
 //! What a drill's file says. `docs/drills.md` explains every key.
 
 mod check;
+mod control;
 mod fault;
+mod overlay;
 mod place;
 mod read;
 mod traffic;
@@ -11,6 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 pub use check::stack as stack_mistakes;
+pub use control::ControlSpec;
 pub use fault::{CHANNELS, FaultSpec, Target};
 pub use place::line_of;
 pub use read::{Mistake, read};
@@ -48,6 +51,8 @@ pub struct Scenario {
     /// Ends the drill early.
     #[serde(default)]
     pub abort_if: Vec<Check>,
+    /// The same drill without the guard that it is about, where rules can take it out.
+    pub control: Option<ControlSpec>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

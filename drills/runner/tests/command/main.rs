@@ -218,6 +218,19 @@ fn a_comparison_begins_with_a_system_without_guards() {
 }
 
 #[test]
+fn a_control_begins_with_a_system_without_the_guard_that_the_drill_is_about() {
+    let checkout = Checkout::new("control");
+    refusing(&checkout);
+    let said = checkout.drill(&["hot-user", "--control", "--port-base", "21580"]);
+    assert_eq!(said.status.code(), Some(2));
+    let told = text(&said.stderr);
+    assert!(told.contains("without the limit of each user: the system did not start"), "{told}");
+    assert!(checkout.asked().contains("per_second = 1000.0"), "{}", checkout.asked());
+    let both = checkout.drill(&["hot-user", "--control", "--compare"]);
+    assert!(text(&both.stderr).contains("cannot be used with"), "{}", text(&both.stderr));
+}
+
+#[test]
 fn one_mistake_in_one_of_several_files_keeps_all_of_them_from_running() {
     let checkout = Checkout::new("one-mistake");
     let file = checkout.0.join("drills/scenarios/payment-slow.toml");
@@ -243,6 +256,9 @@ fn every_drill_names_its_source_and_a_pattern_that_has_a_page_and_could_fail() {
         assert!(root.join(page).is_file(), "{name}: there is no {page}");
         // A fault whose being felt nobody looks at proves nothing by being borne.
         assert!(!scenario.proof.is_empty(), "{name} has no proof that anything was felt");
+        if let Some(control) = &scenario.control {
+            assert!(control.without.len() > 5, "{name}: its control does not say what it takes out");
+        }
         let seconds = scenario.load.profile().unwrap().duration().as_secs();
         assert!((20..=100).contains(&seconds), "{name} takes {seconds} s");
     }

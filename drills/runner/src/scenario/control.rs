@@ -1,0 +1,71 @@
+//! A drill's negative control: the same drill with the guard taken out that it is about. It has to fail, else the drill
+//! would pass whatever the guard did.
+
+use serde::Deserialize;
+
+use super::{LoadSpec, Span, check::Wrong, overlay::overlaid};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlSpec {
+    /// What is taken out, for people: `the breaker of payment`.
+    pub without: String,
+    /// On top of the stack's own rules.
+    #[serde(default)]
+    pub rules: toml::Table,
+    /// What clients tell the system that they wait, instead of `load.announce`.
+    pub announce: Option<Span>,
+}
+
+impl ControlSpec {
+    /// The whole document that is in force without the guard.
+    #[must_use]
+    pub fn rules_on(&self, stack: &toml::Table) -> toml::Table {
+        overlaid(stack, &self.rules)
+    }
+
+    /// What is wrong beside the rules: key and reason.
+    pub(super) fn mistakes(&self, load: &LoadSpec) -> Wrong {
+        let mut wrong = Wrong::new();
+        let mut say = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
+        if self.rules.is_empty() && self.announce.is_none() {
+            say("control", "takes nothing out: it needs rules or announce");
+        }
+        if self.announce.is_some_and(|announced| announced > load.timeout) {
+            say("control.announce", "must not be above load.timeout");
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::read;
+
+    const DRILL: &str = r#"
+id = "a"
+title = "t"
+story = "s"
+source = "x"
+max_duration = "2m"
+load = { rate = 10, duration = "30s", timeout = "2s" }
+steady_state = [{ probe = "success_ratio", min = 0.99 }]
+faults = [{ at = "10s", for = "10s", link = "order->payment", kind = "hang" }]
+expect = [{ probe = "success_ratio", min = 0.5 }]
+"#;
+
+    fn wrong(control: &str) -> Vec<String> {
+        let read = read("a.toml", &format!("{DRILL}[control]\nwithout = \"x\"\n{control}"));
+        read.err().into_iter().flatten().map(|mistake| mistake.key).collect()
+    }
+
+    #[test]
+    fn a_control_takes_something_out_that_there_is() {
+        assert_eq!(wrong("rules = { downstream = { payment = { breaker = { forced = \"closed\" } } } }"), [""; 0]);
+        assert_eq!(wrong("announce = \"1s\""), [""; 0]);
+        assert_eq!(wrong(""), ["control"]);
+        assert_eq!(wrong("announce = \"3s\""), ["control.announce"]);
+        let unknown = wrong("rules = { downstream = { paiment = { timeout_ms = 5 } } }");
+        assert!(unknown[0].starts_with("control.rules"), "{unknown:?}");
+    }
+}
