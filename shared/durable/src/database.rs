@@ -96,7 +96,11 @@ impl Database {
         // machine longer than a request waits for the pool.
         let options = (*self.pool.connect_options()).clone();
         let mut connection = options.options([("statement_timeout", "0"), ("lock_timeout", "0")]).connect().await?;
-        let applied = Migrator::with_migrations(all).run(&mut connection).await;
+        let mut migrator = Migrator::with_migrations(all);
+        // A program of before has to start on what a newer one has migrated: while one is replaced by the other, and when
+        // the newer one is taken back.
+        migrator.set_ignore_missing(true);
+        let applied = migrator.run(&mut connection).await;
         if let Err(error) = connection.close().await {
             tracing::debug!(%error, "the connection that migrated did not say good-bye");
         }
@@ -147,6 +151,7 @@ impl Database {
 
     /// A job for every service: shows how much of the pool is in use, until `stop`.
     pub async fn keep_measured(self, stop: CancellationToken) {
+        metrics::gauge!("db_pool_connections_max").set(f64::from(self.pool.options().get_max_connections()));
         loop {
             let (open, idle) = self.connections();
             let open = usize::try_from(open).unwrap_or(usize::MAX);

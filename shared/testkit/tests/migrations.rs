@@ -1,4 +1,4 @@
-//! A start on a machine that is busy.
+//! A start on a machine that is busy, and on a database that is ahead.
 
 use std::time::Duration;
 
@@ -14,4 +14,13 @@ async fn a_pool_that_has_nothing_to_give_in_time_does_not_stop_the_migrations() 
     let taken = database.pool().acquire().await.unwrap();
     database.migrate(&MIGRATIONS, &Migrator::DEFAULT).await.unwrap();
     drop(taken);
+}
+
+#[tokio::test]
+async fn a_program_of_before_starts_on_a_database_that_a_newer_one_has_migrated() {
+    static NEWER: Migrator = sqlx::migrate!("../../migrations/recommendation");
+    let made = TestDatabase::create().await;
+    let database = Database::connect(&made.config(), Duration::from_secs(30)).await.unwrap();
+    database.migrate(&MIGRATIONS, &NEWER).await.unwrap();
+    database.migrate(&MIGRATIONS, &Migrator::DEFAULT).await.unwrap();
 }
