@@ -111,6 +111,11 @@ fn links() -> BTreeMap<String, (String, String)> {
     hops.map(read).collect()
 }
 
+/// Starts only when it is asked for.
+fn has_a_profile(service: &Part) -> bool {
+    !service.of("profiles").0.is_empty()
+}
+
 #[test]
 fn every_hop_has_its_link_on_its_own_port() {
     let links = links();
@@ -161,7 +166,8 @@ fn kafka_gives_those_who_come_through_the_link_an_address_that_leads_through_it(
 #[test]
 fn what_a_drill_asks_is_published_where_it_asks_and_on_this_machine_alone() {
     let both = [services(SYSTEM), services(LINKED)];
-    let published: Vec<String> = both.iter().flat_map(BTreeMap::values).flat_map(|s| s.of("ports").items()).collect();
+    let started = both.iter().flat_map(BTreeMap::values).filter(|service| !has_a_profile(service));
+    let published: Vec<String> = started.flat_map(|service| service.of("ports").items()).collect();
     let stack = Stack::nowhere(DEFAULT_PORT_BASE);
     let mut asked = vec![stack.api(Service::Order, 0), stack.links()];
     asked.extend(["primary", "backup"].map(|channel| stack.provider(channel)));
@@ -191,8 +197,10 @@ fn a_service_starts_after_the_links_and_takes_the_rules_that_the_drill_writes() 
 #[test]
 fn every_container_is_known_to_the_runner() {
     let mut named: Vec<String> = services(SYSTEM).into_keys().chain(["links".to_owned()]).collect();
-    // Runs when it is asked for.
-    named.retain(|name| name != "token");
+    // A profile is what has to be asked for.
+    let asked_for =
+        |name: &String| [SYSTEM, LINKED].iter().any(|file| services(file).get(name).is_some_and(has_a_profile));
+    named.retain(|name| !asked_for(name));
     named.sort();
     let mut known: Vec<&str> = compose::containers().collect();
     known.sort_unstable();
