@@ -7,7 +7,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, Parser, Subcommand};
 use contracts::service::{DEFAULT_PORT_BASE, MAX_REPLICAS, Service};
 
-use crate::layout::MAX_PORT_BASE;
+use crate::layout::{MAX_PORT_BASE, MIN_PORT_BASE};
 
 #[derive(Debug, Parser)]
 #[command(name = "dev", bin_name = "./dev", about = "Runs the whole system on this machine.", max_term_width = 100)]
@@ -158,6 +158,9 @@ pub struct Up {
     /// More than one process of a service; may be repeated.
     #[arg(long, value_name = "SERVICE=COUNT", value_delimiter = ',')]
     pub replicas: Vec<Replicas>,
+    /// With Envoy in front of order, 80 below the port base. ENVOY names its program, unless it is in the search path.
+    #[arg(long)]
+    pub gateway: bool,
     /// Start a process again that died by itself.
     #[arg(long)]
     pub keep: bool,
@@ -187,6 +190,7 @@ impl Up {
         ];
         args.extend(self.replicas.iter().map(|r| format!("--replicas={}={}", r.service, r.count)));
         args.extend(self.direct.then(|| "--direct".to_owned()));
+        args.extend(self.gateway.then(|| "--gateway".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
         args.extend(self.no_redis.then(|| "--no-redis".to_owned()));
         args.extend(self.no_guards.then(|| "--no-guards".to_owned()));
@@ -302,8 +306,8 @@ impl FromStr for Target {
 
 fn port_base(text: &str) -> Result<u16, String> {
     match text.parse() {
-        Ok(base) if (1024..=MAX_PORT_BASE).contains(&base) => Ok(base),
-        _ => Err(format!("a port base is a number from 1024 to {MAX_PORT_BASE}")),
+        Ok(base) if (MIN_PORT_BASE..=MAX_PORT_BASE).contains(&base) => Ok(base),
+        _ => Err(format!("a port base is a number from {MIN_PORT_BASE} to {MAX_PORT_BASE}")),
     }
 }
 
@@ -367,10 +371,11 @@ mod tests {
     #[test]
     fn the_background_half_gets_the_same_options() {
         let wiring = ["--detach", "--kafka", "h:1", "--port-base", "12000", "--replicas", "order=2"];
-        let front = up(&[&wiring[..], &["--keep", "--direct", "--no-guards"]].concat());
+        let front = up(&[&wiring[..], &["--keep", "--direct", "--gateway", "--no-guards"]].concat());
         let args = front.background_args();
         let back = up(&args[1..].iter().map(String::as_str).collect::<Vec<_>>());
         assert!(back.background && !back.detach && back.keep && back.direct && back.no_guards && !back.no_redis);
+        assert!(back.gateway && !up(&[]).gateway);
         assert_eq!((back.kafka, back.port_base, back.replicas), (front.kafka, 12_000, front.replicas));
     }
 

@@ -53,7 +53,7 @@ pub async fn run(checkout: &Checkout, up: &Up) -> Result<ExitCode> {
     if !watch(&layout, &mut supervisor, &mut said).await? {
         return Ok(ExitCode::FAILURE);
     }
-    welcome::first_order(up.port_base).await?;
+    welcome::first_order(&layout, up).await?;
     say!("\n./dev down stops everything.");
     Ok(ExitCode::SUCCESS)
 }

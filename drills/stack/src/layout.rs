@@ -9,13 +9,20 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use contracts::service::DEFAULT_PORT_BASE;
+use contracts::{
+    Service,
+    service::{ADMIN_OFFSET, DEFAULT_PORT_BASE},
+};
 
 /// Kafka lies highest above the base.
 pub const MAX_PORT_BASE: u16 = u16::MAX - KAFKA_OFFSET;
+/// The gateway lies lowest, and the ports below 1024 are the system's.
+pub const MIN_PORT_BASE: u16 = 1_024 + GATEWAY_BELOW;
 
 const PROVIDER_PRIMARY_OFFSET: u16 = 6;
 const PROVIDER_BACKUP_OFFSET: u16 = 7;
+// At the default base, port 8000.
+const GATEWAY_BELOW: u16 = DEFAULT_PORT_BASE - 8_000;
 // At the default base these give 15432, 16379 and 19092.
 const POSTGRES_OFFSET: u16 = 15_432 - DEFAULT_PORT_BASE;
 const REDIS_OFFSET: u16 = 16_379 - DEFAULT_PORT_BASE;
@@ -81,6 +88,24 @@ impl Layout {
 
     pub const fn provider_port(&self, backup: bool) -> u16 {
         self.base + if backup { PROVIDER_BACKUP_OFFSET } else { PROVIDER_PRIMARY_OFFSET }
+    }
+
+    pub const fn gateway_port(&self) -> u16 {
+        self.base - GATEWAY_BELOW
+    }
+
+    pub const fn gateway_admin_port(&self) -> u16 {
+        self.gateway_port() + ADMIN_OFFSET
+    }
+
+    /// Where clients come in.
+    pub const fn entrance(&self, has_gateway: bool) -> u16 {
+        if has_gateway { self.gateway_port() } else { Service::Order.api_port(self.base, 0) }
+    }
+
+    /// What the gateway is started with.
+    pub fn gateway_file(&self) -> PathBuf {
+        self.dir.join("gateway.yaml")
     }
 
     pub fn postgres_data(&self) -> PathBuf {
@@ -150,11 +175,14 @@ mod tests {
         let at = layout(DEFAULT_PORT_BASE);
         assert_eq!((at.provider_port(false), at.provider_port(true)), (8086, 8087));
         assert_eq!((at.postgres_port(), at.redis_port(), at.kafka_port()), (15_432, 16_379, 19_092));
+        assert_eq!((at.gateway_port(), at.gateway_admin_port()), (8_000, 9_000));
+        assert_eq!((at.entrance(true), at.entrance(false)), (8_000, 8_080));
     }
 
     #[test]
-    fn the_highest_base_still_has_all_its_ports() {
+    fn the_highest_and_the_lowest_base_still_have_all_their_ports() {
         assert_eq!(layout(MAX_PORT_BASE).kafka_port(), u16::MAX);
+        assert_eq!(layout(MIN_PORT_BASE).gateway_port(), 1_024);
     }
 
     #[test]

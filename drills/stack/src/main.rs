@@ -10,6 +10,7 @@ mod control;
 mod detach;
 mod dlq;
 mod down;
+mod gateway;
 mod identity;
 mod kafka;
 mod layout;

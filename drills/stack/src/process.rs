@@ -23,12 +23,15 @@ pub enum Stage {
     Store,
     Provider,
     Service,
-    /// The one that clients talk to: first to stop, so that what it has begun can still finish below.
+    /// The one that clients talk to: it stops before the others, so that what it has begun can still finish below.
     Edge,
+    /// In front of that one, where there is a gateway.
+    Gateway,
 }
 
 impl Stage {
-    pub const STOP_ORDER: [Self; 5] = [Self::Edge, Self::Service, Self::Provider, Self::Store, Self::Database];
+    pub const STOP_ORDER: [Self; 6] =
+        [Self::Gateway, Self::Edge, Self::Service, Self::Provider, Self::Store, Self::Database];
 
     /// PostgreSQL waits for its clients on SIGTERM; SIGINT is its orderly stop without them.
     pub const fn stop_signal(self) -> Signal {
@@ -43,7 +46,7 @@ impl Stage {
         match self {
             Self::Edge | Self::Service => Duration::from_secs(12),
             Self::Database => Duration::from_secs(15),
-            Self::Provider | Self::Store => Duration::from_secs(3),
+            Self::Gateway | Self::Provider | Self::Store => Duration::from_secs(3),
         }
     }
 }
@@ -78,7 +81,7 @@ impl Spec {
 pub fn label(name: &str, replica: u16, stage: Stage) -> String {
     match stage {
         Stage::Service | Stage::Edge => format!("{name}:{replica}"),
-        Stage::Database | Stage::Store | Stage::Provider => name.to_owned(),
+        Stage::Database | Stage::Store | Stage::Provider | Stage::Gateway => name.to_owned(),
     }
 }
 

@@ -91,12 +91,10 @@ pub async fn run(checkout: &Checkout, port_base: Option<u16>, json: bool) -> Res
 }
 
 async fn look(state: &State) -> Status {
-    let processes =
-        state.processes.iter().filter(|p| matches!(p.stage, Stage::Provider | Stage::Service | Stage::Edge));
     let pid = |name: &str| state.processes.iter().find(|p| p.name == name).and_then(live_pid);
     Status {
         port_base: state.port_base,
-        processes: join_all(processes.map(process)).await,
+        processes: join_all(shown(state).map(process)).await,
         stores: Stores {
             postgres: Store { url: Some(state.stores.postgres_url.clone()), pid: pid(postgres::NAME) },
             redis: Store { url: state.stores.redis_url.clone(), pid: pid(redis::NAME) },
@@ -188,8 +186,9 @@ fn describe(state: &State, status: &Status) -> ExitCode {
     if all_ready { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL_READY) }
 }
 
+/// All but the stores, which have lines of their own.
 fn shown(state: &State) -> impl Iterator<Item = &Recorded> {
-    state.processes.iter().filter(|p| matches!(p.stage, Stage::Provider | Stage::Service | Stage::Edge))
+    state.processes.iter().filter(|p| !matches!(p.stage, Stage::Database | Stage::Store))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub async fn run(checkout: &Checkout, up: &Up) -> Result<()> {
     if let Some(earlier) = State::read(&layout)? {
         leftovers::clear(checkout, &layout, &earlier).await?;
     }
-    let system = System::plan(&layout, up).await?;
+    let system = System::plan(checkout, &layout, up).await?;
     ports::require_free(&system.ports())?;
     if let Kafka::External(bootstrap) = &up.kafka {
         kafka::require_reachable(bootstrap).await?;
@@ -88,7 +88,7 @@ async fn serve(
     let control = control::listen(layout, roster.clone())?;
     welcome::table(system, up);
     if !up.background {
-        welcome::first_order(layout.base).await?;
+        welcome::first_order(layout, up).await?;
         say!("\nCtrl-C stops everything.");
     }
     roster.set_phase(Phase::Ready)?;
@@ -138,7 +138,7 @@ async fn start(checkout: &Checkout, system: &System, roster: &Arc<Roster>) -> Re
         Ok(())
     };
     tokio::try_join!(database, try_join_all(others), docker)?;
-    try_join_all(system.services.iter().map(&started)).await?;
+    try_join_all(system.services.iter().chain(&system.gateway).map(&started)).await?;
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use contracts::{Service, service::REPLICA_STEP};
 use crate::{
     account::Account,
     args::{Kafka, Up},
-    kafka,
-    layout::{Layout, our_program},
+    gateway, kafka,
+    layout::{Checkout, Layout, our_program},
     linked::{self, Ways},
     no_guards,
     ports::Wanted,
@@ -34,10 +34,12 @@ pub struct System {
     /// None with `--direct`.
     pub links: Option<Spec>,
     pub services: Vec<Spec>,
+    /// None without `--gateway`.
+    pub gateway: Option<Spec>,
 }
 
 impl System {
-    pub async fn plan(layout: &Layout, up: &Up) -> Result<Self> {
+    pub async fn plan(checkout: &Checkout, layout: &Layout, up: &Up) -> Result<Self> {
         let redis = if up.no_redis {
             None
         } else {
@@ -63,6 +65,9 @@ impl System {
             let program = our_program(service.as_str())?;
             for k in 0..up.replicas_of(service) {
                 let mut spec = service_spec(layout, &stores, &ways, service, k, program.clone());
+                if up.gateway && service == Service::Order {
+                    gateway::stand_behind(&mut spec.env);
+                }
                 if let Some(file) = &unguarded {
                     no_guards::wire(&mut spec.env, layout, file, service, k);
                 }
@@ -80,6 +85,11 @@ impl System {
             links: if up.direct { None } else { Some(linked::spec(layout, &ways)?) },
             providers: vec![provider_spec(layout, false)?, provider_spec(layout, true)?],
             services,
+            gateway: if up.gateway {
+                Some(gateway::spec(checkout, layout, up.replicas_of(Service::Order))?)
+            } else {
+                None
+            },
             stores,
             layout: layout.clone(),
         })
@@ -99,7 +109,7 @@ impl System {
         if self.links.is_some() {
             wanted.extend(linked::ports(&self.layout, self.stores.kafka_kind));
         }
-        for spec in self.providers.iter().chain(&self.services) {
+        for spec in self.providers.iter().chain(&self.services).chain(&self.gateway) {
             wanted.extend(spec.api.map(|port| Wanted { port, by: spec.label() }));
             wanted.extend(spec.admin.map(|port| Wanted { port, by: format!("{} admin", spec.label()) }));
         }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use contracts::Service;
 use serde_json::Value;
 
 use crate::{
     args::{Token, Up},
+    layout::Layout,
     say::say,
     state::KafkaKind,
     system::System,
@@ -16,7 +16,7 @@ use crate::{
 
 pub fn table(system: &System, up: &Up) {
     say!("\n{:<18} {:<24} admin (/readyz, /metrics)", "process", "API");
-    for spec in system.services.iter().chain(&system.providers).chain(&system.links) {
+    for spec in system.gateway.iter().chain(&system.services).chain(&system.providers).chain(&system.links) {
         let http = |port: Option<u16>| port.map_or_else(String::new, |port| format!("http://127.0.0.1:{port}"));
         say!("{:<18} {:<24} {}", spec.label(), http(spec.api), http(spec.admin));
     }
@@ -41,10 +41,10 @@ pub fn table(system: &System, up: &Up) {
 }
 
 /// Not part of the table, since that goes to the supervisor's log, where no token belongs.
-pub async fn first_order(port_base: u16) -> Result<()> {
+pub async fn first_order(layout: &Layout, up: &Up) -> Result<()> {
     let token =
         token::mint(&Token { user: token::DEFAULT_USER.to_owned(), tenant: None, tier: None, operator: false })?;
-    let order = format!("http://127.0.0.1:{}", Service::Order.api_port(port_base, 0));
+    let order = format!("http://127.0.0.1:{}", layout.entrance(up.gateway));
     let sku = any_sku(&order, &token).await.unwrap_or_else(|_| "SKU".to_owned());
     let body = format!(r#"{{"items":[{{"sku":"{sku}","quantity":1}}],"payment_method":"tok_approve"}}"#);
     say!("place an order as the user `{}`:\n", token::DEFAULT_USER);

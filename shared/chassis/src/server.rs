@@ -8,6 +8,7 @@ use std::{
 };
 
 use actix_web::{App, HttpServer, dev::ServerHandle, middleware::from_fn, web};
+use contracts::Service;
 
 use crate::{
     Lifecycle,
@@ -43,10 +44,16 @@ const MAX_CONNECTIONS: usize = 2_048;
 /// alone; nobody waits for it, since we wait for requests ourselves.
 const STOP_TIMEOUT_SECONDS: u64 = 30;
 
-/// Binds both addresses, then serves. An error names the address.
+/// How long a client of the API may take for its headers. A gateway in front is a caller of our own: it holds its clients
+/// to their half second, and its pool keeps connections that it has not used yet.
+pub fn header_timeout(service: Service, behind_gateway: bool) -> Duration {
+    if service.is_public() && !behind_gateway { PUBLIC_HEADER_TIMEOUT } else { INTERNAL_HEADER_TIMEOUT }
+}
+
+/// Binds both addresses, API and admin, then serves. An error names the address.
 pub fn listen(
-    api_addr: SocketAddr,
-    admin_addr: SocketAddr,
+    (api_addr, admin_addr): (SocketAddr, SocketAddr),
+    header_timeout: Duration,
     routes: Routes,
     shared: web::Data<Shared>,
     credentials: web::Data<Credentials>,
@@ -54,7 +61,6 @@ pub fn listen(
 ) -> io::Result<Listeners> {
     let (api_socket, api_addr) = bind(api_addr)?;
     let (admin_socket, admin_addr) = bind(admin_addr)?;
-    let header_timeout = if shared.service.is_public() { PUBLIC_HEADER_TIMEOUT } else { INTERNAL_HEADER_TIMEOUT };
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let api = HttpServer::new(move || {
         let routes = routes.clone();
@@ -116,4 +122,16 @@ fn bind(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = TcpListener::bind(addr).map_err(named)?;
     let addr = socket.local_addr().map_err(named)?;
     Ok((socket, addr))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_be_anybody_is_cut_off_soon_and_a_caller_of_ours_or_a_gateway_is_not() {
+        assert_eq!(header_timeout(Service::Order, false), PUBLIC_HEADER_TIMEOUT);
+        assert_eq!(header_timeout(Service::Order, true), INTERNAL_HEADER_TIMEOUT);
+        assert_eq!(header_timeout(Service::Payment, false), INTERNAL_HEADER_TIMEOUT);
+    }
 }

@@ -50,6 +50,9 @@ pub struct Wiring {
     /// `DRAIN_NOTICE_MS`: how long the listener stays open after `/readyz` has turned 503. 0 locally; in Kubernetes
     /// as long as an endpoint takes to leave the load balancers.
     pub drain_notice: Duration,
+    /// `BEHIND_GATEWAY`: `true` where users come through a gateway, which bounds how long a client may take for its headers
+    /// and keeps connections that it has not used yet.
+    pub behind_gateway: bool,
     /// `SHUTDOWN_TIMEOUT_MS`: a shutdown that takes longer is ended, 10 s by default.
     pub shutdown_timeout: Duration,
     pub dev: bool,
@@ -98,6 +101,7 @@ impl Wiring {
             api_addr: env.parse_or("API_ADDR", local(service.api_port(DEFAULT_PORT_BASE, 0)))?,
             admin_addr: env.parse_or("ADMIN_ADDR", local(service.admin_port(DEFAULT_PORT_BASE, 0)))?,
             drain_notice: env.millis_or("DRAIN_NOTICE_MS", Duration::ZERO)?,
+            behind_gateway: env.parse_or("BEHIND_GATEWAY", false)?,
             shutdown_timeout: env.millis_or("SHUTDOWN_TIMEOUT_MS", Duration::from_secs(10))?,
             dev: env.is_dev()?,
             credentials: Credentials::from_env(service, env)?,
@@ -180,7 +184,9 @@ pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<
     wiring.rules.watch(&lifecycle);
     guards.keep_up(&wiring.rules.handle, &lifecycle);
     let credentials = web::Data::new(wiring.credentials.clone());
-    let listeners = server::listen(wiring.api_addr, wiring.admin_addr, app.routes, shared, credentials, admin)?;
+    let header_timeout = server::header_timeout(wiring.service, wiring.behind_gateway);
+    let addresses = (wiring.api_addr, wiring.admin_addr);
+    let listeners = server::listen(addresses, header_timeout, app.routes, shared, credentials, admin)?;
     lifecycle.set_ready();
     Ok(Running { lifecycle, listeners, drain_notice: wiring.drain_notice, close: app.close })
 }

@@ -174,11 +174,38 @@ fn what_a_drill_asks_is_published_where_it_asks_and_on_this_machine_alone() {
     asked.extend(Service::ALL.map(|service| stack.admin(service, 0)));
     // PostgreSQL and Kafka, for the oracle.
     asked.extend(["127.0.0.1:15432", "127.0.0.1:19092"].map(str::to_owned));
+    // The gateway, which is always there.
+    asked.push("127.0.0.1:8000".to_owned());
     let mut places: Vec<&str> = asked.iter().map(|address| address.trim_start_matches("http://")).collect();
     let mut found: Vec<&str> = published.iter().map(|port| port.rsplit_once(':').unwrap().0).collect();
     places.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, places);
+}
+
+#[test]
+fn of_the_system_alone_only_the_gateway_is_published_and_only_on_this_machine() {
+    let started = services(SYSTEM).into_iter().filter(|(_, service)| !has_a_profile(service));
+    let published = started.map(|(name, service)| (name, service.of("ports").items()));
+    let published: Vec<_> = published.filter(|(_, ports)| !ports.is_empty()).collect();
+    assert_eq!(published, [("envoy".to_owned(), vec!["127.0.0.1:8000:8000".to_owned()])]);
+}
+
+#[test]
+fn all_containers_together_have_less_than_two_gibibytes() {
+    let (file, all) = (Part::file(SYSTEM), services(SYSTEM));
+    let started = all.values().filter(|service| !has_a_profile(service));
+    let limit = |service: &Part| {
+        let shared =
+            service.value("<<").and_then(|name| file.of(&format!("x-{}", name.strip_prefix('*')?)).value("mem_limit"));
+        let limit = service.value("mem_limit").or(shared).unwrap();
+        limit.strip_suffix('m').unwrap().parse::<u32>().unwrap()
+    };
+    let sum: u32 = started.map(limit).sum();
+    assert!(sum < 2_048, "{sum} MiB");
+    // And the file says so itself.
+    let told = format!("Memory limits add up to {:.2} GiB", f64::from(sum) / 1_024.0);
+    assert!(text(SYSTEM).contains(&told), "{told}");
 }
 
 #[test]

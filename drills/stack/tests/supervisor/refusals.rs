@@ -2,7 +2,7 @@
 
 use std::{fs, net::TcpListener, process};
 
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, Said};
 
 #[test]
 fn a_taken_port_is_named_before_anything_starts() {
@@ -44,6 +44,18 @@ fn a_program_that_is_not_built_is_named() {
     fs::remove_file(checkout.root.join("bin/coupon")).unwrap();
     let said = checkout.up(&[]).says("bin/coupon is not built");
     assert_eq!(said.code, 1);
+    checkout.assert_nothing_is_left();
+}
+
+#[test]
+fn a_gateway_without_a_program_is_refused_before_anything_starts() {
+    let checkout = Checkout::new();
+    let base = checkout.base.to_string();
+    let mut up = checkout.command(&["up", "--detach", "--gateway", "--port-base", &base]);
+    let said = Said::of(up.env("ENVOY", "/nowhere/envoy").output().unwrap());
+    assert_eq!((said.code, said.err.lines().count()), (1, 1), "{}", said.err);
+    said.says("there is no gateway").says("ENVOY names /nowhere/envoy");
+    assert!(!checkout.dir().join("postgres").exists(), "something was started");
     checkout.assert_nothing_is_left();
 }
 

@@ -10,6 +10,7 @@ mod oracle_command;
 mod outages;
 mod provider_down;
 mod random_kills;
+mod rolling_restart;
 mod shop;
 mod slow_provider;
 mod stop;

@@ -94,11 +94,13 @@ pub async fn turn() -> Turn {
         std::fs::create_dir_all(&folder).unwrap();
         let rules = folder.join("test-rules.toml");
         std::fs::write(&rules, HURRIED).unwrap();
-        let started =
-            command(&["up", "--detach", "--replicas", "order=2,payment=2", "--port-base", &format!("{base}")])
-                .env("RULES_FILE", &rules)
-                .output()
-                .unwrap();
+        let mut up = command(&["up", "--detach", "--replicas", "order=2,payment=2", "--port-base", &format!("{base}")]);
+        if let Err(why) = gateway::program() {
+            eprintln!("gateway skipped: {why}");
+        } else {
+            up.arg("--gateway");
+        }
+        let started = up.env("RULES_FILE", &rules).output().unwrap();
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         // The tests' clients share one user: a program, and so a VIP.
         let (user, token) = user(&["--tier", "vip"]);
@@ -176,7 +178,7 @@ impl System {
         backlog
     }
 
-    async fn metric_at(&self, admin_port: u16, name: &str, labels: &[&str]) -> f64 {
+    pub async fn metric_at(&self, admin_port: u16, name: &str, labels: &[&str]) -> f64 {
         let url = format!("http://127.0.0.1:{admin_port}/metrics");
         let text = reqwest::get(url).await.unwrap().text().await.unwrap();
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
@@ -188,6 +190,14 @@ impl System {
     /// Where the first replica of order listens.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.base)
+    }
+
+    /// Where the gateway listens; None where this machine has none.
+    pub fn gateway(&self) -> Option<String> {
+        let status = self.status();
+        let mut processes = status["processes"].as_array().unwrap().iter();
+        let gateway = processes.find(|process| process["name"] == "gateway")?;
+        Some(format!("http://{}", gateway["api"].as_str().unwrap()))
     }
 
     /// `/internal/state` of the first replica of a service.

@@ -25,7 +25,12 @@ pub async fn shop_of(plan: &Plan, http: &Http) -> Shop {
 
 /// Sends a plan's requests to the first replica of order, each once, until the plan ends or `stop`.
 pub async fn send(system: &System, plan: &Plan, stop: &CancellationToken) -> Vec<Answer> {
-    let http = Http::new(&system.url().parse().unwrap(), Limits::default().timeout).unwrap();
+    send_to(&system.url(), system, plan, stop).await
+}
+
+/// The same for another way in.
+pub async fn send_to(url: &str, system: &System, plan: &Plan, stop: &CancellationToken) -> Vec<Answer> {
+    let http = Http::new(&url.parse().unwrap(), Limits::default().timeout).unwrap();
     let mut shop = shop_of(plan, &http).await;
     let exchange = move |request: Arc<Request>| {
         let http = http.clone();
