@@ -24,6 +24,7 @@ use futures_util::FutureExt;
 use resilience::{Deadline, retry::Purse};
 use rules::{Criticality, Rules, RulesHandle};
 use tokio::time::Instant;
+use traces::{Kind, Span};
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -50,6 +51,8 @@ pub struct RequestContext {
     pub consumer: Arc<str>,
     /// The route that was asked for, as rules name it, or the job.
     pub api: Arc<str>,
+    /// The span of a job, which ends with the last clone of this; that of a request ends with its answer.
+    pub job: Option<Arc<Span>>,
 }
 
 /// The consumer of requests by users without a tenant.
@@ -60,11 +63,14 @@ pub const JOBS: &str = "jobs";
 const NONE: &str = "none";
 
 impl RequestContext {
-    /// For work that no request asked for.
+    /// For work that no request asked for, within the trace of what it follows from, or one of its own.
     #[must_use]
-    pub fn for_job(name: &str, trace: TraceContext, budget: Duration) -> Self {
+    pub fn for_job(name: &'static str, follows: Option<TraceContext>, budget: Duration) -> Self {
+        let trace = follows.map_or_else(TraceContext::root, |before| before.child());
+        let span = Span::begin(Kind::Internal, trace, follows, || name.into());
         Self {
             request_id: format!("{name}-{}", Uuid::now_v7()).into(),
+            job: span.context().map(|_| Arc::new(span)),
             trace,
             deadline: Deadline::after(budget),
             purse: Purse::new(JOB_RETRIES),
@@ -106,12 +112,14 @@ pub async fn observe<B: MessageBody + 'static>(
     let started = Instant::now();
     let _in_flight = shared.lifecycle.begin_request();
     let request_id = request_id(&request);
-    let trace = header_text(&request, headers::TRACEPARENT)
-        .and_then(|text| text.parse::<TraceContext>().ok())
-        .map_or_else(TraceContext::root, |parent| parent.child());
+    let parent = header_text(&request, headers::TRACEPARENT).and_then(|text| text.parse::<TraceContext>().ok());
+    let trace = parent.map_or_else(TraceContext::root, |parent| parent.child());
     let method = known_method(request.method());
     let route = request.match_pattern();
     let label = route.clone().unwrap_or_else(|| "unmatched".to_owned());
+    let mut traced = Span::begin(Kind::Server, trace, parent, || format!("{method} {label}").into());
+    traced.set("http.request.method", method);
+    traced.set_display("http.route", &label);
     let span = tracing::info_span!(
         "http", service = %shared.service, method, route = %label, request_id = %request_id, trace_id = %trace.trace_id()
     );
@@ -125,8 +133,16 @@ pub async fn observe<B: MessageBody + 'static>(
         let purse = purse?;
         let criticality = rules.route(method, route.as_deref().unwrap_or_default()).criticality;
         let (consumer, api) = (NONE.into(), api(method, route.as_deref()).into());
-        let context =
-            RequestContext { request_id: request_id.clone(), trace, deadline, purse, criticality, consumer, api };
+        let context = RequestContext {
+            request_id: request_id.clone(),
+            trace,
+            deadline,
+            purse,
+            criticality,
+            consumer,
+            api,
+            job: None,
+        };
         request.extensions_mut().insert(context);
         match AssertUnwindSafe(next.call(request)).catch_unwind().await {
             Ok(answer) => answer,
@@ -139,7 +155,7 @@ pub async fn observe<B: MessageBody + 'static>(
     .instrument(span.clone())
     .await;
 
-    let finish = |response: &mut HttpResponse| {
+    let mut finish = |response: &mut HttpResponse| {
         if let Ok(id) = header::HeaderValue::from_str(&request_id) {
             response.headers_mut().insert(header::HeaderName::from_static(headers::REQUEST_ID), id);
         }
@@ -152,6 +168,10 @@ pub async fn observe<B: MessageBody + 'static>(
             response.head_mut().set_connection_type(ConnectionType::Close);
         }
         count(&shared.service, &label, method, response.status(), started.elapsed());
+        traced.set("http.response.status_code", response.status().as_u16());
+        if response.status().is_server_error() {
+            traced.fail("a server error");
+        }
         let is_logged = response.extensions().get::<Refused>().is_some();
         if response.status().is_server_error() && !is_logged {
             span.in_scope(|| tracing::warn!(status = response.status().as_u16(), "answered with an error"));

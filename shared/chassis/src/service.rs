@@ -2,9 +2,9 @@
 //!
 //! Start: configuration, log, rules, then the service builds itself (database, migrations, jobs), then the listeners,
 //! then ready. End, on SIGTERM: not ready → the notice that load balancers need → the listener closes → requests and
-//! work come to their end → jobs finish what they have in hand (consumers commit, the relay flushes) → pools close.
-//! A second signal, or a shutdown that takes too long, ends the process at once; nothing is lost by that, since every
-//! workflow resumes from the database.
+//! work come to their end → jobs finish what they have in hand (consumers commit, the relay flushes) → pools close →
+//! the last spans leave. A second signal, or a shutdown that takes too long, ends the process at once; nothing is lost
+//! by that, since every workflow resumes from the database.
 
 use std::{
     future::Future,
@@ -28,6 +28,7 @@ use crate::{
     Lifecycle,
     admin::{Admin, ReadyCheck, StateView},
     auth::Credentials,
+    collector::Collector,
     context::Shared,
     env::{ConfigError, Env},
     guards::{Guards, SharedRedis},
@@ -121,6 +122,8 @@ pub struct App {
     pub openapi: utoipa::openapi::OpenApi,
     pub ready: ReadyCheck,
     pub state: StateView,
+    /// Says what the service's own metrics mean, and shows those at zero that count what has not happened yet.
+    pub meters: fn(),
     /// Closes what outlives the jobs: pools.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -180,6 +183,7 @@ pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<
         openapi: serde_json::to_value(app.openapi).map_err(io::Error::other)?,
     };
     telemetry::metrics();
+    (app.meters)();
     refuse_unruled(&admin.openapi)?;
     wiring.rules.watch(&lifecycle);
     guards.keep_up(&wiring.rules.handle, &lifecycle);
@@ -232,7 +236,7 @@ where
         Ok(runtime) => runtime,
         Err(error) => return fail(service, &error.to_string()),
     };
-    let code = match runtime.block_on(run(wiring, own, build)) {
+    let code = match runtime.block_on(run(telemetry.collector, wiring, own, build)) {
         Ok(code) => code,
         Err(error) => fail(service, &format!("{error:#}")),
     };
@@ -241,7 +245,7 @@ where
     code
 }
 
-async fn run<C, B, Fut>(wiring: Wiring, own: C, build: B) -> anyhow::Result<ExitCode>
+async fn run<C, B, Fut>(collector: Option<String>, wiring: Wiring, own: C, build: B) -> anyhow::Result<ExitCode>
 where
     B: FnOnce(C, Wiring, Lifecycle) -> Fut,
     Fut: Future<Output = anyhow::Result<App>>,
@@ -254,6 +258,9 @@ where
             _ = interrupt.recv() => {}
         }
     };
+    // Before anything counts: what is counted without a recorder is lost.
+    telemetry::metrics();
+    let collector = collector.map(|endpoint| Collector::start(&endpoint, &wiring)).transpose()?;
     let lifecycle = Lifecycle::new(Handle::current());
     tokio::spawn(telemetry::metrics_upkeep());
     let app = tokio::select! {
@@ -267,8 +274,14 @@ where
     );
     signalled().await;
     tracing::info!("stopping");
+    let stopping = async {
+        running.stop().await;
+        if let Some(collector) = collector {
+            collector.flush().await;
+        }
+    };
     tokio::select! {
-        () = running.stop() => {
+        () = stopping => {
             tracing::info!("stopped");
             Ok(ExitCode::SUCCESS)
         }

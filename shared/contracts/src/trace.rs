@@ -30,6 +30,18 @@ impl TraceContext {
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace_id)
     }
+
+    /// The 16 hex digits of this span, by which those within it name it as their parent.
+    #[must_use]
+    pub fn span_id(&self) -> String {
+        format!("{:016x}", self.span_id)
+    }
+
+    /// Whether whoever began the trace wants it recorded.
+    #[must_use]
+    pub const fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
+    }
 }
 
 /// The lower half of a v4 UUID: 62 random bits and the fixed variant bits, so never the forbidden zero.
@@ -82,7 +94,9 @@ mod tests {
 
     #[test]
     fn the_example_of_the_standard_round_trips() {
-        assert_eq!(EXAMPLE.parse::<TraceContext>().unwrap().to_string(), EXAMPLE);
+        let example = EXAMPLE.parse::<TraceContext>().unwrap();
+        assert_eq!(example.to_string(), EXAMPLE);
+        assert_eq!((example.span_id().as_str(), example.is_sampled()), ("00f067aa0ba902b7", true));
     }
 
     #[test]

@@ -78,10 +78,11 @@ fn arrows_between_crates_point_one_way() {
         ("contracts", &[] as &[&str]),
         ("resilience", &[]),
         ("rules", &["contracts", "resilience"]),
+        ("traces", &["contracts"]),
         ("durable", &["contracts", "resilience"]),
-        ("events", &["contracts", "durable", "resilience"]),
+        ("events", &["contracts", "durable", "resilience", "traces"]),
         ("cache", &["contracts", "resilience"]),
-        ("chassis", &["cache", "contracts", "durable", "resilience", "rules"]),
+        ("chassis", &["cache", "contracts", "durable", "resilience", "rules", "traces"]),
         ("testkit", &["cache", "chassis", "contracts", "durable", "events", "resilience", "rules"]),
     ]);
     let ours = our_crates();
@@ -110,7 +111,7 @@ fn a_pattern_can_be_lifted_without_a_database_a_broker_or_a_web_framework() {
         }
         seen
     };
-    for light in ["contracts", "resilience", "rules"] {
+    for light in ["contracts", "resilience", "rules", "traces"] {
         let dragged: Vec<_> = reaches(light).into_iter().filter(|name| HEAVY.contains(name)).collect();
         assert!(dragged.is_empty(), "{light} drags {dragged:?} along");
     }

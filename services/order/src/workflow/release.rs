@@ -32,7 +32,7 @@ impl Workflow {
     pub async fn release_before_retry(&self, order: &Order) {
         if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
             let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
-            self.release(order.id, trace.unwrap_or_else(TraceContext::root)).await;
+            self.release(order.id, trace).await;
             crash_point("order.stock_released");
         }
     }
@@ -51,11 +51,11 @@ impl Workflow {
                 return OwnHolds::Unknown;
             }
         };
-        let released = join_all(held.into_iter().map(|id| self.release(id, TraceContext::root()))).await;
+        let released = join_all(held.into_iter().map(|id| self.release(id, None))).await;
         if released.into_iter().all(|released| released) { OwnHolds::LetGo } else { OwnHolds::Unknown }
     }
 
-    async fn release(&self, order: OrderId, trace: TraceContext) -> bool {
+    async fn release(&self, order: OrderId, trace: Option<TraceContext>) -> bool {
         let released = self.inventory.release(&RequestContext::for_job("release", trace, BUDGET), order).await;
         if released && let Err(error) = walks::stock_released(self.database.pool(), order).await {
             // The walk over ended orders finds it out as well.

@@ -36,7 +36,7 @@ impl Workflow {
 }
 
 /// What follows belongs to the trace of the request that placed the order.
-pub(super) fn for_job(name: &str, order: &Order, budget: Duration) -> RequestContext {
-    let trace = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
-    RequestContext::for_job(name, trace.map_or_else(TraceContext::root, |placed| placed.child()), budget)
+pub(super) fn for_job(name: &'static str, order: &Order, budget: Duration) -> RequestContext {
+    let placed = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
+    RequestContext::for_job(name, placed, budget)
 }

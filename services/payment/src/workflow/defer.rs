@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chassis::{RequestContext, crash_point};
 use chrono::Utc;
-use contracts::{AttemptId, payment::AttemptState, trace::TraceContext};
+use contracts::{AttemptId, payment::AttemptState};
 use durable::StorageError;
 use futures_util::future::join_all;
 use resilience::Deadline;
@@ -29,7 +29,7 @@ const BUDGET: Duration = Duration::from_secs(3);
 impl Payments {
     /// Sends as many deferred charges as may be under way at once, and says how many of them left.
     pub async fn drain(&self) -> Result<usize, StorageError> {
-        let context = RequestContext::for_job("deferred", TraceContext::root(), CHARGE_BUDGET);
+        let context = RequestContext::for_job("deferred", None, CHARGE_BUDGET);
         if self.channels(&context).iter().all(|channel| self.providers.at(*channel).is_cut_off()) {
             return Ok(0);
         }
@@ -47,7 +47,7 @@ impl Payments {
 
     /// True: its request left.
     async fn send_deferred(&self, id: AttemptId) -> Result<bool, StorageError> {
-        let context = RequestContext::for_job("deferred", TraceContext::root(), CHARGE_BUDGET);
+        let context = RequestContext::for_job("deferred", None, CHARGE_BUDGET);
         let channels = self.channels(&context);
         let Some((first, rest)) = channels.split_first() else { return Ok(false) };
         let mut tx = self.database.begin(context.deadline).await?;

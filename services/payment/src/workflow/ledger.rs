@@ -11,7 +11,6 @@ use contracts::{
     AttemptId, Money,
     payment::{AttemptState, Channel},
     provider::{ChargeState, LedgerCharge},
-    trace::TraceContext,
 };
 use durable::StorageError;
 use resilience::Deadline;
@@ -35,7 +34,7 @@ impl Payments {
     /// Compares the ledger of a channel with what we know, and says how many charges had to be accounted for. `None`:
     /// the channel did not answer.
     pub async fn compare_ledger(&self, channel: Channel) -> Result<Option<usize>, StorageError> {
-        let context = RequestContext::for_job("ledger", TraceContext::root(), READ_BUDGET);
+        let context = RequestContext::for_job("ledger", None, READ_BUDGET);
         let Some(ledger) = self.providers.at(channel).ledger(&context).await else { return Ok(None) };
         let approved: Vec<LedgerCharge> =
             ledger.charges.into_iter().filter(|charge| charge.state == ChargeState::Approved).collect();

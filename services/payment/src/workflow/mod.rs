@@ -20,7 +20,7 @@ pub mod sweep;
 use std::sync::Arc;
 
 use chassis::{Degradation, RequestContext};
-use contracts::{AttemptId, payment::Channel, trace::TraceContext};
+use contracts::{AttemptId, payment::Channel};
 use durable::{Database, outbox::Outbox};
 use resilience::Deadline;
 use rules::{PaymentLevel, Rules, RulesHandle};
@@ -119,10 +119,4 @@ impl Payments {
         self.wakes.refunds.notify_one();
         self.wakes.deferred.notify_one();
     }
-}
-
-/// The trace that a message belongs to, or a new one.
-fn trace_of(traceparent: Option<&str>) -> TraceContext {
-    let known = traceparent.and_then(|text| text.parse::<TraceContext>().ok());
-    known.map_or_else(TraceContext::root, |known| known.child())
 }

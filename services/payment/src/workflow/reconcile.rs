@@ -19,7 +19,7 @@ use durable::{StorageError, Tx, inbox, retry::retry_later};
 use futures_util::future::join_all;
 use resilience::Deadline;
 
-use super::{Payments, evidence::take, trace_of};
+use super::{Payments, evidence::take};
 use crate::{
     domain::attempt::{Attempt, Event, NotFoundAt},
     downstream::provider::Finding,
@@ -64,7 +64,7 @@ impl Payments {
         if next.is_some_and(|next| next.event != event.id && !next.is_lost(rule.lost_after)) {
             return Ok(Reconciled::Stale);
         }
-        let trace = trace_of(event.traceparent.as_deref());
+        let trace = event.traceparent.as_deref().and_then(|text| text.parse().ok());
         let findings = self.ask_all(&attempt, trace).await;
         crash_point("payment.reconcile.asked");
 
@@ -90,7 +90,7 @@ impl Payments {
     }
 
     /// What each channel says that was ever told.
-    async fn ask_all(&self, attempt: &Attempt, trace: TraceContext) -> Vec<Asked> {
+    async fn ask_all(&self, attempt: &Attempt, trace: Option<TraceContext>) -> Vec<Asked> {
         let ask = |channel| async move {
             let provider = self.providers.at(channel);
             let context = RequestContext::for_job("reconcile", trace, QUESTION_BUDGET);

@@ -7,7 +7,6 @@ use chrono::Utc;
 use contracts::{
     AttemptId, Currency, OrderId,
     payment::{AttemptState, RefundCharge, RefundState},
-    trace::TraceContext,
 };
 use durable::{StorageError, Tx};
 use futures_util::{StreamExt, stream};
@@ -139,7 +138,7 @@ impl Payments {
     }
 
     async fn send_refund(&self, refund: Refund) {
-        let context = RequestContext::for_job("refund", TraceContext::root(), SEND_BUDGET);
+        let context = RequestContext::for_job("refund", None, SEND_BUDGET);
         let said = self.providers.at(refund.channel).refund(&context, &refund).await;
         crash_point("payment.refund.answer_read");
         let recorded = durable::within(Deadline::after(RECORD_BUDGET), self.record_refund(&refund, said)).await;

@@ -10,7 +10,6 @@ use contracts::{
     event::{EventData, ReconcileDue},
     payment::{Channel, Charge, RefundCharge},
     provider::{ChargeState, Ledger, LedgerCharge},
-    trace::TraceContext,
 };
 use durable::{Database, outbox::Outbox};
 use events::{HandleError, Handler, Outcome};
@@ -268,7 +267,7 @@ fn payments(
 }
 
 pub fn context() -> RequestContext {
-    RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(20))
+    RequestContext::for_job("test", None, Duration::from_secs(20))
 }
 
 pub fn refund_of(charge: &Charge) -> RefundCharge {

@@ -10,11 +10,13 @@ use reqwest::Client;
 use resilience::{Deadline, retry::Attempt};
 use serde::Serialize;
 use tokio::time::Instant;
+use traces::{Kind, Span};
 
 use super::{
     CallError, NotSent,
     evidence::{TIMED_OUT, Tried, Verdict, together},
-    guards::Guards,
+    guards::{Guards, WORTH_TELLING},
+    meters::outcome,
     transport::{Peer, Request, exchange},
 };
 use crate::{
@@ -110,10 +112,21 @@ impl Inside {
             .increment(1);
             return Tried::refused(if signals::breaks(&held) { NotSent::BreakerOpen } else { NotSent::RateLimited });
         }
+        let mut waiting = Span::within(Kind::Internal, &context.trace, || format!("guards of {}", self.name).into());
         let lease = match self.guards.admit(deadline).await {
             Ok(lease) => lease,
-            Err(why) => return Tried::refused(why),
+            Err(why) => {
+                waiting.fail(why.as_str());
+                return Tried::refused(why);
+            }
         };
+        let waited = waiting.elapsed();
+        if waited < WORTH_TELLING {
+            waiting.forget();
+        } else {
+            // Over before the exchange begins: what was waited for a guard is not the callee's time.
+            drop(waiting);
+        }
         // Read after the waits, which have taken their part of it.
         let (in_full, left) = (rule.attempt_timeout.min(rule.timeout), deadline.remaining());
         if left.is_zero() {
@@ -123,8 +136,11 @@ impl Inside {
             self.guards.first_try(&lease);
         }
         let budget = left.min(in_full);
+        let own = context.trace.child();
+        let mut span =
+            Span::begin(Kind::Client, own, Some(context.trace), || format!("{} {}", request.method, self.name).into());
         let started = Instant::now();
-        let arrived = exchange(&settings.client, &self.peer, context, request, budget, rule.passes_purse).await;
+        let arrived = exchange(&settings.client, &self.peer, context, &own, request, budget, rule.passes_purse).await;
         let took = started.elapsed();
         let bytes = arrived.as_ref().map_or(0, |arrived| arrived.bytes.len() as u64);
         let (outcome, status, retry_after) = match arrived {
@@ -146,6 +162,24 @@ impl Inside {
             self.signals.record(context, self.name, verdict == Verdict::Failure, took, bytes);
         }
         self.guards.meters().tried(&tried.outcome, tried.timed_out, slow, took);
+        describe(&mut span, self.name, retries, waited, &tried);
         tried
+    }
+}
+
+/// What a trace tells of a try. No path, header or body: they hold ids, tokens and cards.
+fn describe<T>(span: &mut Span, callee: &'static str, retries: u32, waited: Duration, tried: &Tried<T>) {
+    span.set("peer.service", callee);
+    span.set("http.request.resend_count", retries);
+    span.set("guard.wait_ms", i64::try_from(waited.as_millis()).unwrap_or(i64::MAX));
+    if let Some(status) = tried.status {
+        span.set("http.response.status_code", status);
+    }
+    let outcome = outcome(&tried.outcome);
+    span.set("outcome", outcome);
+    if tried.timed_out {
+        span.fail("timed out");
+    } else if matches!(tried.outcome, Err(CallError::NotSent(_) | CallError::Unknown(_))) {
+        span.fail(outcome);
     }
 }

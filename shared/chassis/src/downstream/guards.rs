@@ -209,7 +209,7 @@ impl Guards {
 }
 
 /// Shorter than this, a try waited for a processor and not for a guard.
-const WORTH_TELLING: Duration = Duration::from_millis(1);
+pub(super) const WORTH_TELLING: Duration = Duration::from_millis(1);
 
 fn limiter(rule: &rules::Downstream) -> Result<Limiter, Invalid> {
     Limiter::new(rule.limit).map_err(|error| Invalid::new("limit", error.to_string()))

@@ -40,6 +40,10 @@ impl Meters {
     pub fn new(name: &'static str) -> Self {
         // Handles that are made before the recorder stands count nothing, for ever.
         telemetry::metrics();
+        // At zero before the first: of a series that begins with a one, a rate would not see it.
+        for outcome in RETRY_OUTCOMES {
+            retries(name, outcome).increment(0);
+        }
         let took = |outcome: &'static str| histogram!("downstream_request_duration_seconds", "downstream" => name, "outcome" => outcome);
         Self {
             name,
@@ -71,11 +75,11 @@ impl Meters {
 
     /// A try that is over.
     pub fn tried<T>(&self, outcome: &Result<T, CallError>, timed_out: bool, slow: bool, took: Duration) {
-        let (label, histogram) = match outcome {
-            Ok(_) => ("answered", &self.answered),
-            Err(CallError::NotSent(_)) => ("not_sent", &self.not_sent),
-            Err(CallError::Refused(_)) => ("refused", &self.refused),
-            Err(CallError::Unknown(_)) => ("unknown", &self.unknown),
+        let histogram = match outcome {
+            Ok(_) => &self.answered,
+            Err(CallError::NotSent(_)) => &self.not_sent,
+            Err(CallError::Refused(_)) => &self.refused,
+            Err(CallError::Unknown(_)) => &self.unknown,
         };
         histogram.record(took.as_secs_f64());
         if timed_out {
@@ -84,13 +88,13 @@ impl Meters {
             self.slow.increment(1);
         }
         if let Err(error) = outcome {
-            tracing::info!(downstream = self.name, outcome = label, reason = %error, "downstream call");
+            tracing::info!(downstream = self.name, outcome = self::outcome(outcome), reason = %error, "downstream call");
         }
     }
 
     pub fn retry(&self, outcome: &'static str) {
         // Seldom, so the name may be looked up.
-        counter!("stability_retry_total", "downstream" => self.name, "outcome" => outcome).increment(1);
+        retries(self.name, outcome).increment(1);
     }
 
     /// The breaker has changed its state: logged and counted.
@@ -128,4 +132,22 @@ impl Meters {
         self.permits_available.set(f64::from(now.limit.remaining));
         self.retry_budget.set(f64::from(now.retry_budget.available));
     }
+}
+
+/// What is known of a try's end, as metrics, logs and traces name it.
+pub(super) const fn outcome<T>(outcome: &Result<T, CallError>) -> &'static str {
+    match outcome {
+        Ok(_) => "answered",
+        Err(CallError::NotSent(_)) => "not_sent",
+        Err(CallError::Refused(_)) => "refused",
+        Err(CallError::Unknown(_)) => "unknown",
+    }
+}
+
+/// How second tries end, and why one is not made.
+const RETRY_OUTCOMES: [&str; 7] =
+    ["succeeded", "failed", "tries_spent", "breaker_open", "no_time", "purse_empty", "budget_spent"];
+
+fn retries(downstream: &'static str, outcome: &'static str) -> Counter {
+    counter!("stability_retry_total", "downstream" => downstream, "outcome" => outcome)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contracts::headers;
+use contracts::{headers, trace::TraceContext};
 use reqwest::{Client, Method, header};
 use resilience::retry::{Loan, Purse};
 use serde::Serialize;
@@ -46,11 +46,12 @@ pub(super) fn needs_another_client(before: &rules::Downstream, after: &rules::Do
     (before.connect_timeout, before.pool_idle, before.pool) != (after.connect_timeout, after.pool_idle, after.pool)
 }
 
-/// Sends once and takes in the whole answer, within `budget`.
+/// Sends once, as the span `own`, and takes in the whole answer, within `budget`.
 pub(super) async fn exchange<B: Serialize + Sync>(
     client: &Client,
     peer: &Peer,
     context: &RequestContext,
+    own: &TraceContext,
     request: &Request<'_, B>,
     budget: Duration,
     passes_purse: bool,
@@ -61,7 +62,7 @@ pub(super) async fn exchange<B: Serialize + Sync>(
         .timeout(budget)
         .header(headers::EXPECTED_TIMEOUT_MS, budget.as_millis().to_string())
         .header(headers::RETRY_BUDGET, purse.amount().to_string())
-        .header(headers::TRACEPARENT, context.trace.child().to_string())
+        .header(headers::TRACEPARENT, own.to_string())
         .header(headers::REQUEST_ID, &*context.request_id);
     // Who knows us by a token is one of ours, and no business of a stranger's is how we shed load.
     if let Some(token) = &peer.token {

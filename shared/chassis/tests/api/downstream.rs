@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chassis::{CallError, Downstream, NotSent, RequestContext};
-use contracts::{ProblemType, headers, trace::TraceContext};
+use contracts::{ProblemType, headers};
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{Reply, Stub, stub::refusing_url};
@@ -17,7 +17,7 @@ fn callee(url: &str) -> Downstream {
 }
 
 fn context(budget: u64) -> RequestContext {
-    RequestContext::for_job("test", TraceContext::root(), Duration::from_millis(budget))
+    RequestContext::for_job("test", None, Duration::from_millis(budget))
 }
 
 async fn outcome(reply: Reply) -> (Result<Value, CallError>, usize) {

@@ -19,3 +19,4 @@ mod slow;
 mod small;
 mod stopping;
 mod storm;
+mod traces;

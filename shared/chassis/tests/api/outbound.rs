@@ -9,7 +9,7 @@ use std::{
 };
 
 use chassis::{CallError, Downstream, Lifecycle, NotSent, RequestContext, downstream::Answer};
-use contracts::{Problem, ProblemType, headers, trace::TraceContext};
+use contracts::{Problem, ProblemType, headers};
 use reqwest::Method;
 use resilience::{
     BreakerConfig, BulkheadConfig, RampConfig,
@@ -42,7 +42,7 @@ pub fn callee(url: &str, rule: &rules::Downstream) -> Downstream {
 }
 
 pub fn context(budget: u32) -> RequestContext {
-    RequestContext::for_job("test", TraceContext::root(), budget * MS)
+    RequestContext::for_job("test", None, budget * MS)
 }
 
 async fn put(callee: &Downstream, context: &RequestContext) -> Result<Answer<Value>, CallError> {

@@ -1,6 +1,6 @@
 //! One message, until it is done with: handled, passed over, or a dead letter.
 
-use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use contracts::{Event, trace::TraceContext};
 use futures_util::FutureExt;
@@ -10,6 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+use traces::{Kind, Span};
 use tracing::Instrument;
 
 use super::{ConsumerConfig, HandleError, Handler, Outcome, partition::Partition};
@@ -40,6 +41,14 @@ impl Received {
     }
 }
 
+/// The kind of a failure that is tried again.
+pub(super) const TRANSIENT: &str = "transient";
+
+pub(super) fn failures(group: &str, topic: &str, kind: &'static str) -> metrics::Counter {
+    metrics::counter!("consumer_failures_total",
+        "group" => group.to_owned(), "topic" => topic.to_owned(), "kind" => kind)
+}
+
 /// Whoever processes the messages of one partition.
 pub(super) struct Processor<H> {
     pub(super) handler: Arc<H>,
@@ -62,33 +71,48 @@ impl<H: Handler> Processor<H> {
             Ok(event) => event,
             Err(detail) => return self.bury(message, Reason::Unreadable, detail).await,
         };
-        let traceparent = event.traceparent.as_deref().or_else(|| header::text(message.headers(), header::TRACEPARENT));
+        // The header first: where spans are recorded, it names that of the delivery.
+        let traceparent = header::text(message.headers(), header::TRACEPARENT).or(event.traceparent.as_deref());
         let trace = traceparent.and_then(|text| text.parse().ok()).unwrap_or_else(TraceContext::root);
+        let mut traced = Span::within(Kind::Consumer, &trace, || format!("process {}", self.partition.topic).into());
+        traced.set("messaging.system", "kafka");
+        traced.set_display("messaging.consumer.group.name", &self.group);
+        traced.set_display("event.type", &event.kind);
+        traced.set_display("order.id", &event.subject);
+        // What follows from the event is within its processing.
+        let event = match traced.context() {
+            Some(own) => Cow::Owned(Event { traceparent: Some(own.to_string()), ..event.clone() }),
+            None => Cow::Borrowed(event),
+        };
         let span = tracing::info_span!(
             "event", trace_id = trace.trace_id(), group = &*self.group, topic = &*self.partition.topic,
             partition = self.partition.number, offset = message.offset(), event_id = %event.id, kind = event.kind,
             order_id = %event.subject,
         );
-        self.handle(message, event).instrument(span).await
+        self.handle(message, &event, &mut traced).instrument(span).await
     }
 
-    async fn handle(&self, message: &OwnedMessage, event: &Event) -> Result<(), Stopped> {
+    async fn handle(&self, message: &OwnedMessage, event: &Event, traced: &mut Span) -> Result<(), Stopped> {
         let mut failures = 0;
         loop {
             let cause = match self.try_once(event).await? {
                 Ok(outcome) => {
                     tracing::debug!(outcome = outcome.as_str(), "event handled");
+                    traced.set("outcome", outcome.as_str());
                     metrics::counter!("consumer_events_total",
                         "group" => self.group.to_string(), "outcome" => outcome.as_str())
                     .increment(1);
                     return Ok(());
                 }
-                Err(HandleError::Refused(detail)) => return self.bury(message, Reason::Refused, &detail).await,
+                Err(HandleError::Refused(detail)) => {
+                    traced.fail("refused for good");
+                    return self.bury(message, Reason::Refused, &detail).await;
+                }
                 Err(HandleError::Transient(cause)) => cause,
             };
             failures += 1;
             tracing::warn!(error = chain(&*cause), failures, "an event had no effect yet, its key waits");
-            self.count_failure("transient");
+            self.count_failure(TRANSIENT);
             self.wait_before_retry(failures).await?;
         }
     }
@@ -134,9 +158,7 @@ impl<H: Handler> Processor<H> {
     }
 
     fn count_failure(&self, kind: &'static str) {
-        metrics::counter!("consumer_failures_total",
-            "group" => self.group.to_string(), "topic" => self.partition.topic.to_string(), "kind" => kind)
-        .increment(1);
+        failures(&self.group, &self.partition.topic, kind).increment(1);
     }
 }
 

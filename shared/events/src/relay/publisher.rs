@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use contracts::trace::TraceContext;
 use durable::outbox::OutboxRow;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rdkafka::{
@@ -9,6 +10,7 @@ use rdkafka::{
     producer::{FutureRecord, Producer as _, PurgeConfig},
 };
 use tokio::{sync::mpsc, time::Instant};
+use traces::{Kind, Span};
 
 use super::RelayConfig;
 use crate::{KafkaConfig, broker, config::Producer, header};
@@ -192,6 +194,15 @@ fn by_key(rows: Vec<OutboxRow>) -> Vec<Vec<OutboxRow>> {
     chains
 }
 
+/// The span of a row's delivery, within what it tells of.
+fn published(row: &OutboxRow) -> Span {
+    let trace = row.traceparent.as_deref().and_then(|text| text.parse().ok()).unwrap_or_else(TraceContext::root);
+    let mut span = Span::within(Kind::Producer, &trace, || format!("publish {}", row.topic).into());
+    span.set("messaging.system", "kafka");
+    span.set_display("order.id", &row.key);
+    span
+}
+
 async fn send_in_order(
     producer: &Producer,
     kafka: &KafkaConfig,
@@ -201,14 +212,17 @@ async fn send_in_order(
     let mut key = String::new();
     for row in chain {
         let topic = kafka.prefixed(&row.topic);
+        let mut span = published(&row);
+        let own = span.context().map(|own| own.to_string());
         let record = FutureRecord::to(&topic)
             .key(&row.key)
             .payload(&row.payload)
-            .headers(header::of_event(row.traceparent.as_deref()));
+            .headers(header::of_event(own.as_deref().or(row.traceparent.as_deref())));
         // The queue is far larger than a batch; should it be full, the key waits like after any failure.
         let sent = producer.send(record, Duration::ZERO).await;
         key = row.key;
         if let Err((error, _)) = sent {
+            span.fail("not delivered");
             return (key, Err(error));
         }
         // Fails only when marking stopped, and then nothing that was sent is marked any more.

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use chassis::{Lifecycle, RequestContext, auth::User};
-use contracts::{Event, Service, UserId, headers::IdempotencyKey, order::PlaceOrder, trace::TraceContext};
+use contracts::{Event, Service, UserId, headers::IdempotencyKey, order::PlaceOrder};
 use events::Handler;
 use order::{
     app,
@@ -81,7 +81,7 @@ impl Bench {
     }
 
     pub fn context(&self) -> RequestContext {
-        RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(15))
+        RequestContext::for_job("test", None, Duration::from_secs(15))
     }
 
     /// As the client sends it; whatever comes of it, the client may send it again.
