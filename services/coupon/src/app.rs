@@ -15,7 +15,7 @@ use crate::{
     Config, events, http,
     http::{Api, openapi::Document},
     jobs::Backlog,
-    seed,
+    meters, seed,
 };
 
 /// Coupon's own tables; versions from 100.
@@ -66,7 +66,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     });
     let backlog = Backlog::default();
     lifecycle.spawn_background("compensation backlog", |stop| backlog.clone().keep_measured(database.clone(), stop));
-    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
     let retention = move || rules.current().messaging.inbox_retention;
     lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
 
@@ -85,6 +86,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "compensations": backlog.shown(),
             })
         }),
+        meters: meters::describe,
         close: Box::pin(async move { close.close().await }),
     })
 }

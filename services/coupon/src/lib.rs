@@ -11,6 +11,7 @@ pub mod error;
 pub mod events;
 pub mod http;
 pub mod jobs;
+pub mod meters;
 pub mod seed;
 pub mod store;
 pub mod workflow;

@@ -14,7 +14,7 @@ use utoipa::OpenApi;
 use crate::{
     Config, events, http,
     http::{Api, openapi::Document},
-    jobs, seed,
+    jobs, meters, seed,
 };
 
 /// Inventory's own tables; versions from 100.
@@ -37,7 +37,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             tracing::error!(%error, "the consumer of orders cannot run");
         }
     });
-    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
     lifecycle.spawn_background("gauges", |stop| jobs::gauges(database.clone(), stop));
     let retention = move || rules.current().messaging.inbox_retention;
     lifecycle.spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), retention, stop));
@@ -54,6 +55,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             let (connections, idle) = state.connections();
             json!({"database": {"connections": connections, "idle": idle}})
         }),
+        meters: meters::describe,
         close: Box::pin(async move { close.close().await }),
     })
 }

@@ -18,7 +18,7 @@ use crate::{
     },
     events::{GROUP, Outcomes},
     http::{self, Api},
-    jobs,
+    jobs, meters,
     store::MIGRATIONS,
     workflow::{Changes, Workflow},
 };
@@ -102,7 +102,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     };
     lifecycle
         .spawn_background("inbox pruning", |stop| inbox::keep_pruned(database.pool().clone(), inbox_retention, stop));
-    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
     lifecycle.spawn_background("gauges", |stop| jobs::gauges::run(workflow.clone(), stop));
 
     let api = Api { workflow: workflow.clone(), products: products.clone(), admission: admission.clone(), lifecycle };
@@ -134,6 +135,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 },
             })
         }),
+        meters: meters::describe,
         close: Box::pin(async move { closing.close().await }),
     })
 }

@@ -11,5 +11,6 @@ pub mod error;
 pub mod events;
 pub mod http;
 pub mod jobs;
+pub mod meters;
 pub mod store;
 pub mod workflow;

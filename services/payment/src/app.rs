@@ -22,7 +22,7 @@ use crate::{
     downstream::provider::{Provider, Providers},
     events::{self, Orders, Questions},
     http::{self, Api},
-    jobs,
+    jobs, meters,
     workflow::{Payments, reconcile},
 };
 
@@ -46,7 +46,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
         }
     });
     lifecycle.spawn_background("relay", |stop| relay.run(stop));
-    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
 
     let (providers, callees) = providers(&config, &wiring, &lifecycle).context("no client for the provider")?;
     let degradation = Degradation::new(&wiring.rules.handle, &lifecycle);
@@ -74,6 +75,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "payments": backlog.shown(),
             })
         }),
+        meters: meters::describe,
         close: Box::pin(async move { closed.close().await }),
     })
 }

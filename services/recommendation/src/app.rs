@@ -16,7 +16,7 @@ use utoipa::OpenApi;
 use crate::{
     Config, events, http,
     http::{Api, openapi::Document},
-    jobs,
+    jobs, meters,
     workflow::Recommender,
 };
 
@@ -40,7 +40,8 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
             tracing::error!(%error, "the consumer of orders cannot run");
         }
     });
-    lifecycle.spawn_background("pool gauge", |stop| database.clone().keep_measured(stop));
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
     lifecycle.spawn_background("inbox pruning", {
         let rules = rules.clone();
         let retention = move || rules.current().messaging.inbox_retention;
@@ -78,6 +79,7 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
                 "degrade": [state.switch.snapshot()],
             })
         }),
+        meters: meters::describe,
         close: Box::pin(async move { close.close().await }),
     })
 }

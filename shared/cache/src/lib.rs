@@ -7,12 +7,14 @@ pub mod cache_aside;
 pub mod connection;
 mod counts;
 mod gate;
+mod meters;
 pub mod quota;
 pub mod single_flight;
 
 pub use cache_aside::{Cache, CacheConfig, Cached, Freshness};
 pub use connection::{BadRedisUrl, connect_lazily};
 pub use counts::CacheSnapshot;
+pub use meters::describe_metrics;
 pub use quota::{
     Authority, BadQuota, Exceeds, Granted, Quota, QuotaConfig, QuotaSnapshot, RateLimited, Refused, Window,
 };

@@ -26,6 +26,9 @@ impl Degradable {
     #[must_use]
     pub fn live(feature: Feature, rules: &RulesHandle, lifecycle: &Lifecycle) -> Self {
         let degradation = Degradation::new(rules, lifecycle);
+        // Shown at zero before the first answer with less, so that a rate sees that one too.
+        let name = feature.name;
+        lifecycle.measured_by(move || hits(name).increment(0));
         Self(Arc::new(Inside { switch: Switch::new(feature), rules: rules.clone(), degradation }))
     }
 
@@ -69,15 +72,18 @@ impl Degradable {
 
 fn counted<T>(served: &Served<T>) {
     if let Some(feature) = served.degraded {
-        metrics::counter!("stability_degrade_hit_total", "feature" => feature).increment(1);
+        hits(feature).increment(1);
     }
+}
+
+fn hits(feature: &'static str) -> metrics::Counter {
+    metrics::counter!("stability_degrade_hit_total", "feature" => feature)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use contracts::trace::TraceContext;
     use rules::{CouponLevel, Degrade, Origin, Rules};
 
     use super::*;
@@ -87,7 +93,7 @@ mod tests {
         let rules = RulesHandle::new(Rules::default(), Origin::Default);
         let lifecycle = Lifecycle::new(tokio::runtime::Handle::current());
         let coupon = Degradable::live(Degrade::COUPON, &rules, &lifecycle);
-        let context = RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(1));
+        let context = RequestContext::for_job("test", None, Duration::from_secs(1));
         assert_eq!((coupon.name(), coupon.level(&context)), ("coupon", "on"));
         rules.apply(
             Rules { degrade: Degrade { coupon: CouponLevel::Pending, ..Degrade::default() }, ..Rules::default() },

@@ -1,11 +1,15 @@
-//! Logs and metrics of a process.
+//! Logs and metrics of a process, and what it is told of both and of traces.
 
 use std::{io::IsTerminal, sync::OnceLock, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-use crate::env::{ConfigError, Env, bad};
+use crate::{
+    collector,
+    env::{ConfigError, Env, bad},
+    meters,
+};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct TelemetryConfig {
     pub format: LogFormat,
     /// `LOG_LEVEL`: a filter such as `info` or `order=debug,info`.
     pub level: String,
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`: where spans go; unset, there are none.
+    pub collector: Option<String>,
 }
 
 impl TelemetryConfig {
@@ -35,14 +41,14 @@ impl TelemetryConfig {
         if let Err(error) = EnvFilter::try_new(&level) {
             return Err(bad("LOG_LEVEL", format!("`{level}`: {error}")));
         }
-        Ok(Self { format, level })
+        Ok(Self { format, level, collector: collector::endpoint(env)? })
     }
 }
 
-/// Upper bounds in seconds. They bracket our timeouts (150, 400, 1 500, 2 000, 3 000, 5 000 ms), so that "just below
-/// the timeout" and "timed out" fall into different buckets.
-const DURATION_BUCKETS: [f64; 16] =
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0];
+/// Upper bounds in seconds. Every timeout of the built-in rules is one of them, so that "just below the timeout" and
+/// "timed out" fall into different buckets.
+const DURATION_BUCKETS: [f64; 18] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0];
 
 /// Installs the log. A second call in one process (tests) changes nothing.
 pub fn init_logs(config: &TelemetryConfig) {
@@ -79,6 +85,7 @@ pub fn metrics() -> &'static PrometheusHandle {
         let handle = recorder.handle();
         // Refused only when a recorder stands already; then the handle shows nothing and nothing breaks.
         drop(metrics::set_global_recorder(recorder));
+        meters::describe();
         handle
     })
 }
@@ -104,5 +111,28 @@ pub async fn metrics_upkeep() {
     loop {
         tick.tick().await;
         metrics().run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rules::Rules;
+
+    use super::*;
+
+    #[test]
+    fn every_timeout_of_the_built_in_rules_ends_a_bucket() {
+        let rules = Rules::default();
+        let routes = rules.route.values().map(|route| route.timeout);
+        let callees = serde_json::to_value(&rules.downstream).unwrap();
+        let callees = callees.as_object().unwrap().values().flat_map(|rule| {
+            ["timeout_ms", "attempt_timeout_ms"].map(|name| Duration::from_millis(rule[name].as_u64().unwrap()))
+        });
+        let timeouts: Vec<_> = routes.chain(callees).chain([rules.gateway.timeout]).collect();
+        assert!(timeouts.len() > 10, "{timeouts:?}");
+        for timeout in timeouts {
+            let ends_one = DURATION_BUCKETS.iter().any(|bound| Duration::from_secs_f64(*bound) == timeout);
+            assert!(ends_one, "no bucket ends at {timeout:?}");
+        }
     }
 }

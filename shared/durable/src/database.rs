@@ -13,7 +13,6 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::suspicion::{still_answers, suspect};
 
@@ -29,9 +28,6 @@ pub struct DatabaseConfig {
     pub lock_timeout: Duration,
     pub statement_timeout: Duration,
 }
-
-/// Finer than metrics are read.
-const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
 /// A service's own database.
 #[derive(Debug, Clone)]
@@ -149,19 +145,13 @@ impl Database {
         (self.pool.size(), self.pool.num_idle())
     }
 
-    /// A job for every service: shows how much of the pool is in use, until `stop`.
-    pub async fn keep_measured(self, stop: CancellationToken) {
+    /// Sets the gauges of the pool to what they are now; for whoever is asked for the metrics.
+    pub fn measure(&self) {
+        let (open, idle) = self.connections();
+        let open = usize::try_from(open).unwrap_or(usize::MAX);
+        metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
+        metrics::gauge!("db_pool_connections", "state" => "in_use").set(open.saturating_sub(idle) as f64);
         metrics::gauge!("db_pool_connections_max").set(f64::from(self.pool.options().get_max_connections()));
-        loop {
-            let (open, idle) = self.connections();
-            let open = usize::try_from(open).unwrap_or(usize::MAX);
-            metrics::gauge!("db_pool_connections", "state" => "idle").set(idle as f64);
-            metrics::gauge!("db_pool_connections", "state" => "in_use").set(open.saturating_sub(idle) as f64);
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(MEASURE_EVERY) => {}
-            }
-        }
     }
 
     pub async fn close(&self) {

@@ -4,6 +4,7 @@ pub mod database;
 pub mod idempotency;
 pub mod inbox;
 pub mod lease;
+mod meters;
 pub mod migrations;
 pub mod outbox;
 pub mod pruning;
@@ -11,3 +12,4 @@ pub mod retry;
 pub mod suspicion;
 
 pub use database::{Database, StorageError, Tx, within};
+pub use meters::describe_metrics;

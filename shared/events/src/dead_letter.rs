@@ -63,6 +63,18 @@ impl DeadLetters {
         Self { kafka, group, producer: Mutex::new(None) }
     }
 
+    /// Shown at zero before the first letter from `topic`, so that a rate sees that one too.
+    pub(crate) fn expect_from(&self, topic: &str) {
+        for reason in [Reason::Unreadable, Reason::Refused] {
+            self.counter(topic, reason).increment(0);
+        }
+    }
+
+    fn counter(&self, topic: &str, reason: Reason) -> metrics::Counter {
+        metrics::counter!("dead_letters_total",
+            "topic" => topic.to_owned(), "group" => self.group.clone(), "reason" => reason.as_str())
+    }
+
     /// Ends when the broker has the letter; only then may the message's offset be stored.
     pub(crate) async fn deliver(&self, message: &OwnedMessage, reason: Reason, detail: &str) -> Result<(), KafkaError> {
         let producer = self.producer().await?;
@@ -85,9 +97,7 @@ impl DeadLetters {
             detail,
             "a message became a dead letter"
         );
-        metrics::counter!("dead_letters_total",
-            "topic" => message.topic().to_owned(), "group" => self.group.clone(), "reason" => reason.as_str())
-        .increment(1);
+        self.counter(message.topic(), reason).increment(1);
         Ok(())
     }
 

@@ -12,9 +12,11 @@ pub mod dead_letter;
 pub mod dlq;
 pub mod embedded;
 mod header;
+mod meters;
 pub mod relay;
 
 pub use config::KafkaConfig;
 pub use consumer::{Consumer, ConsumerConfig, HandleError, Handler, Outcome};
+pub use meters::describe_metrics;
 pub use rdkafka::error::KafkaError;
 pub use relay::{Relay, RelayConfig};

@@ -9,6 +9,7 @@ use chassis::{
     dev_secrets,
     rules_file::LoadedRules,
     service::{self, Running},
+    telemetry,
 };
 use contracts::{Service, UserId};
 use reqwest::{Client, RequestBuilder};
@@ -43,6 +44,7 @@ impl TestApp {
     where
         Fut: Future<Output = anyhow::Result<App>>,
     {
+        telemetry::metrics();
         let rules = wiring.rules.handle.clone();
         let lifecycle = Lifecycle::new(Handle::current());
         let started = async {

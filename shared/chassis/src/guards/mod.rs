@@ -167,6 +167,7 @@ impl Guards {
         self.routes.measure();
         self.keys.measure();
         self.quotas.measure();
+        self.refusals.measure();
         self.signals.measure();
         for (feature, level) in rules.degrade.levels() {
             let levels = rules::feature(feature).map_or(&[] as &[&str], |feature| feature.levels);

@@ -135,6 +135,7 @@ impl Quotas {
             let gauge = |name: &'static str, value: f64| {
                 metrics::gauge!(name, "mechanism" => named.mechanism.to_string()).set(value);
             };
+            metrics::counter!("stability_rate_limited_total", "mechanism" => named.mechanism.to_string()).increment(0);
             match &named.count {
                 Count::Leased(quota) => {
                     let now = quota.snapshot();

@@ -142,6 +142,16 @@ impl Refusals {
         InternalError::from_response(ApiProblem::from(problem), response).into()
     }
 
+    /// What nobody has been refused by yet is shown at zero: of a series that begins with its first refusal, a rate would
+    /// not see it.
+    pub fn measure(&self) {
+        for Mechanism { name, .. } in
+            self.0.iter().filter(|known| ![quotas::FAMILY, signals::FAMILY].contains(&known.name))
+        {
+            metrics::counter!("stability_rate_limited_total", "mechanism" => *name).increment(0);
+        }
+    }
+
     fn log(&self, mechanism: &str, rule_version: i64, retry_after_ms: u64) {
         let family = mechanism.split('.').next().unwrap_or_default();
         let is_named = |known: &&Mechanism| known.name == mechanism || known.name == family;

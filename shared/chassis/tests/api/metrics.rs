@@ -3,10 +3,10 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use chassis::{Degradable, Lifecycle, RequestContext};
-use contracts::{UserId, trace::TraceContext};
+use contracts::UserId;
 use resilience::{BreakerConfig, BulkheadConfig, RampConfig, breaker::Window, rate_limit::Quota, retry::RetryConfig};
 use rules::{Degrade, Rules};
-use testkit::{Reply, Stub, eventually, tenant_token};
+use testkit::{Reply, Scrape, Stub, eventually, tenant_token};
 
 use super::{outbound::MS, relay::Relay, shop::stranger};
 
@@ -39,6 +39,7 @@ const PROMISED: &[(&str, &[&str])] = &[
     ("stability_retry_budget_available", &["downstream"]),
     ("stability_rules_version", &[]),
     ("stability_rules_origin", &["origin"]),
+    ("downstream_guard_wait_seconds_bucket", &["downstream", "le"]),
     ("downstream_request_duration_seconds_bucket", &["downstream", "outcome", "le"]),
     ("downstream_request_timeout_total", &["downstream"]),
     ("downstream_request_slow_total", &["downstream"]),
@@ -69,14 +70,6 @@ fn rules() -> Rules {
     rules
 }
 
-/// The value of the first line with this name, and with `label` among its labels.
-fn value(scrape: &str, name: &str, label: &str) -> Option<f64> {
-    let line = scrape.lines().find(|line| {
-        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
-    })?;
-    line.rsplit_once(' ')?.1.parse().ok()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_name_that_is_promised_is_there_after_traffic() {
     let stub = Stub::start(|_| Reply::Raw(500, String::new())).await;
@@ -105,23 +98,17 @@ async fn every_name_that_is_promised_is_there_after_traffic() {
     ask().await;
     let lifecycle = Lifecycle::new(tokio::runtime::Handle::current());
     let coupon = Degradable::live(Degrade::COUPON, &relay.rules, &lifecycle);
-    let context = RequestContext::for_job("test", TraceContext::root(), Duration::from_secs(1));
+    let context = RequestContext::for_job("test", None, Duration::from_secs(1));
     assert_eq!((coupon.level(&context), coupon.serve((), "pending").degraded), ("on", Some("coupon")));
 
     let scrape = eventually("gauges are renewed", async || {
-        let scrape = relay.metrics().await;
-        value(&scrape, "stability_breaker_recovery_seconds", "\"recommendation\"").is_some().then_some(scrape)
+        let scrape = Scrape::of(relay.metrics().await);
+        scrape.value("stability_breaker_recovery_seconds", "\"recommendation\"").is_some().then_some(scrape)
     })
     .await;
-    for (name, labels) in PROMISED {
-        let found = scrape.lines().any(|line| {
-            line.strip_prefix(name).is_some_and(|rest| {
-                rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(&format!("{label}=\"")))
-            })
-        });
-        assert!(found, "{name} with {labels:?} is missing in\n{scrape}");
-    }
-    let counted = |name, label| value(&scrape, name, label).unwrap_or_default();
+    scrape.assert_sound();
+    PROMISED.iter().for_each(|(name, labels)| scrape.assert_has(name, labels));
+    let counted = |name, label| scrape.value(name, label).unwrap_or_default();
     assert_eq!(counted("http_requests_by_tenant_total", "tenant=\"watched-house\""), 41.0);
     assert!(counted("stability_breaker_open_total", "\"recommendation\"") >= 1.0);
     assert!(counted("downstream_request_slow_total", "\"recommendation\"") >= 1.0);

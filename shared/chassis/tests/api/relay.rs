@@ -61,6 +61,7 @@ impl Relay {
                 openapi: Document::openapi(),
                 ready: Arc::new(|| Box::pin(async { Ok(()) })),
                 state: Arc::new(|| json!({})),
+                meters: || {},
                 close: Box::pin(async {}),
             })
         })

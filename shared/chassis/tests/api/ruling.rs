@@ -29,6 +29,7 @@ fn app(openapi: utoipa::openapi::OpenApi) -> App {
         openapi,
         ready: Arc::new(|| Box::pin(async { Ok(()) })),
         state: Arc::new(|| json!({})),
+        meters: || {},
         close: Box::pin(async {}),
     }
 }

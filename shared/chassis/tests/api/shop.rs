@@ -45,6 +45,7 @@ impl Shop {
                 openapi: Document::openapi(),
                 ready: Arc::new(|| Box::pin(async { Ok(()) })),
                 state: Arc::new(|| json!({})),
+                meters: || {},
                 close: Box::pin(async {}),
             })
         })

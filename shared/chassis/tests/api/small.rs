@@ -47,6 +47,7 @@ pub async fn start() -> (TestApp, Strings) {
                 Box::pin(async move { if answers { Ok(()) } else { Err("no database".to_owned()) } })
             }),
             state: Arc::new(|| json!({})),
+            meters: || {},
             close: Box::pin(async move { closed.store(true, Ordering::Relaxed) }),
         })
     })

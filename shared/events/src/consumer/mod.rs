@@ -106,6 +106,7 @@ impl<H: Handler> Consumer<H> {
             working: HashMap::new(),
             leaving: HashMap::new(),
         };
+        workers.show_at_zero();
         let mut complaints = Complaints::default();
         loop {
             tokio::select! {
@@ -158,6 +159,14 @@ struct Working {
 }
 
 impl<H: Handler> Workers<H> {
+    /// What has not gone wrong yet: of a series that begins with a one, a rate would not see it.
+    fn show_at_zero(&self) {
+        for topic in self.handlers.keys() {
+            self.dead_letters.expect_from(topic);
+            process::failures(&self.group, topic, process::TRANSIENT).increment(0);
+        }
+    }
+
     fn dispatch(&mut self, message: OwnedMessage) {
         let partition = Partition { topic: Arc::from(message.topic()), number: message.partition() };
         if !self.working.contains_key(&partition) {

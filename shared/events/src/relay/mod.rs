@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use durable::{
     lease::{self, Lease},
-    outbox::Outbox,
+    outbox::{Backlog, Outbox},
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +72,7 @@ impl Relay {
     /// Works until `stop`, then waits for what is on its way and hands the lease on. Never ends by itself.
     pub async fn run(self, stop: CancellationToken) {
         let holder = Uuid::new_v4();
+        show(Backlog::default());
         loop {
             let lease_ttl = (self.config)().lease_ttl;
             match lease::acquire(self.outbox.pool(), LEASE, holder, lease_ttl).await {
@@ -101,6 +102,8 @@ impl Relay {
             () = flush_limit_passed => Ended::Stopped,
         };
         publisher.close(ended == Ended::Stopped).await;
+        // Whoever leads next knows them; a figure that nobody renews would stand here for ever.
+        show(Backlog::default());
         match ended {
             Ended::LeaseLost => tracing::warn!(token = lease.token(), "the relay lost its lease"),
             Ended::Stopped => {
@@ -220,10 +223,7 @@ impl Relay {
 
     async fn measure(&self) {
         match self.outbox.backlog().await {
-            Ok(backlog) => {
-                metrics::gauge!("outbox_backlog").set(backlog.count as f64);
-                metrics::gauge!("outbox_oldest_age_seconds").set(backlog.oldest_age.as_secs_f64());
-            }
+            Ok(backlog) => show(backlog),
             Err(error) => tracing::warn!(%error, "the outbox cannot be measured"),
         }
     }
@@ -235,6 +235,11 @@ impl Relay {
             Err(error) => tracing::warn!(%error, "the outbox cannot be pruned"),
         }
     }
+}
+
+fn show(backlog: Backlog) {
+    metrics::gauge!("outbox_backlog").set(backlog.count as f64);
+    metrics::gauge!("outbox_oldest_age_seconds").set(backlog.oldest_age.as_secs_f64());
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
