@@ -170,7 +170,9 @@ fn parse<T: DeserializeOwned + Serialize + Validate>(bytes: &[u8]) -> Result<T, 
         };
         let detail = error.into_inner().to_string();
         // serde tells a value of the wrong type from one of the right type that does not fit.
-        if detail.starts_with("invalid value: integer") {
+        let does_not_fit = detail.starts_with("invalid value: integer");
+        let detail = without_value(detail);
+        if does_not_fit {
             Problem::validation(vec![contracts::FieldError { field, detail }]).into()
         } else {
             invalid(&field, detail)
@@ -182,6 +184,17 @@ fn parse<T: DeserializeOwned + Serialize + Validate>(bytes: &[u8]) -> Result<T, 
     }
     parsed.validate().map_err(Problem::validation)?;
     Ok(parsed)
+}
+
+/// What serde says is wrong, without the value that it says it of: a card number in the wrong place must not come back
+/// in an answer.
+fn without_value(detail: String) -> String {
+    let what =
+        ["invalid type: ", "invalid value: ", "unknown variant "].into_iter().find(|what| detail.starts_with(what));
+    let (Some(what), Some(expected)) = (what, detail.rfind(", expected ")) else { return detail };
+    let (told, expected) = detail.split_at(expected);
+    let kind = told[what.len()..].split(['`', '"']).next().unwrap_or_default();
+    format!("{what}{kind}").trim_end().to_owned() + expected
 }
 
 /// The path of the first array that was taken for an object: serde reads `["TEA", 1]` as the members in their order,
@@ -224,6 +237,28 @@ mod tests {
             Ok(_) => (200, vec![]),
             Err(problem) => (problem.0.status, problem.0.errors.iter().map(|e| e.field.clone()).collect()),
         }
+    }
+
+    #[test]
+    fn a_value_in_the_wrong_place_is_not_repeated() {
+        let card = "4111111111111111";
+        for body in [
+            format!(r#"{{"items":"{card}","payment_method":"t"}}"#),
+            format!(r#"{{"items":"x, expected {card}","payment_method":"t"}}"#),
+            format!(r#"{{"items":[{{"sku":"A","quantity":{card}}}],"payment_method":"t"}}"#),
+            format!(r#"{{"items":[{{"sku":"A","quantity":1}}],"payment_method":{card}}}"#),
+        ] {
+            let problem = format!("{:?}", parse::<PlaceOrder>(body.as_bytes()).unwrap_err().0);
+            assert!(!problem.contains(card), "{problem}");
+        }
+        let told = |detail: &str| without_value(detail.to_owned());
+        assert_eq!(
+            told("invalid type: string \"x\", expected a sequence"),
+            "invalid type: string, expected a sequence"
+        );
+        assert_eq!(told("unknown variant `x`, expected `a` or `b`"), "unknown variant, expected `a` or `b`");
+        assert_eq!(told("invalid type: map, expected a string"), "invalid type: map, expected a string");
+        assert_eq!(told("missing field `items`"), "missing field `items`");
     }
 
     #[test]

@@ -209,6 +209,49 @@ fn every_test_that_stands_for_a_fault_is_in_the_file_that_is_linked() {
     assert!(named > 30, "only {named} tests were found: does this test still read the page?");
 }
 
+/// The names and help texts of all metrics, as the code describes them.
+fn described() -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for folder in ["shared", "services"] {
+        for package in fs::read_dir(checkout().join(folder)).unwrap() {
+            let source = package.unwrap().path().join("src/meters.rs");
+            let Ok(source) = fs::read_to_string(source) else { continue };
+            for call in source.split("describe_").skip(1).filter(|call| call.split('(').next().unwrap().ends_with('!'))
+            {
+                let call = &call[..call.find(");").unwrap()];
+                // A name, and a text that may go on in the next line.
+                let mut literals = call.split('"').skip(1).step_by(2);
+                let (name, text) = (literals.next().unwrap(), literals.next().unwrap());
+                let lines: Vec<_> =
+                    text.split("\\\n").enumerate().map(|(n, l)| if n > 0 { l.trim_start() } else { l }).collect();
+                found.insert((name.to_owned(), lines.concat()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_table_of_metrics_is_what_the_code_describes() {
+    let page = read(&fs::read_to_string(checkout().join("docs/observability.md")).unwrap());
+    let rows = page.text.iter().filter(|line| line.starts_with("| `")).map(|line| line.split('|').collect::<Vec<_>>());
+    let rows = rows.filter(|cells| ["counter", "gauge", "histogram"].contains(&cells[2].trim()));
+    let told: BTreeSet<_> =
+        rows.map(|cells| (cells[1].trim().trim_matches('`').to_owned(), cells[4].trim().to_owned())).collect();
+    let described = described();
+    assert!(described.len() > 80, "only {} were found: does this test still read the sources?", described.len());
+    assert_eq!(
+        told.difference(&described).collect::<Vec<_>>(),
+        Vec::<&(String, String)>::new(),
+        "nobody describes these"
+    );
+    assert_eq!(
+        described.difference(&told).collect::<Vec<_>>(),
+        Vec::<&(String, String)>::new(),
+        "the table lacks these"
+    );
+}
+
 #[test]
 fn pages_are_read_as_they_are_meant() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();

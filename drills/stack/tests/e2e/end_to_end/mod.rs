@@ -6,6 +6,8 @@ mod crash_walk;
 mod first_orders;
 mod kills;
 mod messaging;
+mod metrics;
+mod observed;
 mod oracle_command;
 mod outages;
 mod provider_down;

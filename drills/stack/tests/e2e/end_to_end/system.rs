@@ -20,7 +20,7 @@ static TURN: LazyLock<Mutex<Option<System>>> = LazyLock::new(|| Mutex::new(None)
 
 /// Waits shortened to what a test can wait for. Leases still outlast what they are leased for, and a charge that waits
 /// for order's word is not given up while a consumer joins its group.
-const HURRIED: &str = r#"
+pub const HURRIED: &str = r#"
 [reconcile]
 settle_ms = 2500
 delays_ms = [300, 700, 1500, 3000]
@@ -269,7 +269,7 @@ pub fn dev(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(checkout().join("dev"));
     command.args(arguments).env("DEV_NO_BUILD", "1");
     command
