@@ -3,7 +3,7 @@
 use contracts::{OrderId, ProblemType, Service, UserId};
 use reqwest::Method;
 use serde_json::Value;
-use testkit::{caller_token, malformed::Listener, user_token};
+use testkit::{caller_token, documented, malformed::Listener, user_token};
 
 use crate::till::{Till, refused};
 
@@ -109,4 +109,11 @@ async fn the_service_is_ready() {
     let till = Till::open().await;
     let ready = till.app.client.get(till.app.admin_url("/readyz")).send().await.unwrap();
     assert_eq!(ready.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_as_its_document_says_whatever_is_sent() {
+    let till = Till::open().await;
+    let known = ["WELCOME10", "USD"];
+    documented::check(&till.app, &known, |request, _| request.bearer_auth(caller_token(Service::Order))).await;
 }

@@ -3,7 +3,7 @@
 use contracts::{OrderId, ProblemType, Service, UserId};
 use reqwest::Method;
 use serde_json::Value;
-use testkit::{caller_token, malformed::Listener, user_token};
+use testkit::{caller_token, documented, malformed::Listener, user_token};
 
 use crate::shop::{Shop, refused};
 
@@ -124,4 +124,11 @@ async fn the_service_is_ready_and_says_how_old_its_oldest_hold_is() {
         (has("inventory_oldest_hold_age_seconds") && has("db_pool_connections{state=\"idle\"}")).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_as_its_document_says_whatever_is_sent() {
+    let shop = Shop::open().await;
+    let known = ["CUP-MUG-BLUE", "TEA-EARLGREY-100"];
+    documented::check(&shop.app, &known, |request, _| request.bearer_auth(caller_token(Service::Order))).await;
 }

@@ -4,14 +4,19 @@ use chassis::{
     auth::{Claims, Scope, mint},
     dev_secrets,
 };
-use contracts::headers;
+use contracts::{UserId, headers};
 use serde_json::json;
 use testkit::{
+    Reply, documented,
     malformed::{Listener, raw, trickle},
     user_token,
 };
 
-use crate::world::{World, answer, tea};
+use crate::{
+    products::level,
+    stubs::stock_held,
+    world::{World, answer, tea},
+};
 
 fn orders(world: &World) -> Listener {
     let mut listener = Listener::route(world.app.running.api_addr(), "POST", "/v1/orders", &user_token(world.user));
@@ -104,4 +109,18 @@ async fn only_users_with_a_valid_token_get_in() {
     }
     let none = world.app.get("/v1/orders").send().await.unwrap();
     assert_eq!(none.status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_as_its_document_says_whatever_is_sent() {
+    let world = World::start().await;
+    // Inventory as order and its product pages know it.
+    world.inventory.behave(|seen| match (seen.method.as_str(), seen.path.split('?').next()) {
+        ("GET", Some("/v1/stock")) => Reply::Json(200, json!({"items": [level()], "next_cursor": null})),
+        ("GET", _) => Reply::Json(200, level()),
+        _ => stock_held(seen),
+    });
+    let known = ["TEA", "WELCOME10", "tok_approve"];
+    // Another user each time, since a user's limit is no subject of this.
+    documented::check(&world.app, &known, |request, _| request.bearer_auth(user_token(UserId::generate()))).await;
 }

@@ -1,10 +1,11 @@
 //! What is refused before anything is looked at.
 
+use chrono::Utc;
 use contracts::{AttemptId, RefundId, Service, UserId, headers};
 use serde_json::{Value, json};
-use testkit::{caller_token, malformed::Listener, user_token};
+use testkit::{caller_token, documented, malformed::Listener, user_token};
 
-use crate::scene::{Scene, approves, charge, path, send, send_anonymously};
+use crate::scene::{Scene, WEBHOOK_SECRET, approves, charge, path, send, send_anonymously};
 
 #[tokio::test]
 async fn only_services_are_let_in() {
@@ -120,4 +121,15 @@ async fn the_document_names_every_route_and_how_to_get_in() {
     assert!(paths["/v1/webhooks/provider"]["post"].is_object());
     assert_eq!(answer.body["components"]["securitySchemes"]["internal"]["scheme"], "bearer");
     assert!(answer.body["components"]["schemas"]["PaymentStatus"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_as_its_document_says_whatever_is_sent() {
+    let scene = Scene::start(approves()).await;
+    // As a service, and signed as the provider signs: each route reads what it goes by.
+    let authorize = |request: reqwest::RequestBuilder, body: &str| {
+        let signature = provider::sign(WEBHOOK_SECRET, Utc::now().timestamp(), body.as_bytes());
+        request.bearer_auth(caller_token(Service::Order)).header(headers::PROVIDER_SIGNATURE, signature)
+    };
+    documented::check(&scene.app, &["tok_approve", "USD", "primary"], authorize).await;
 }

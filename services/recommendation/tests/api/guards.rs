@@ -2,7 +2,7 @@
 
 use contracts::{ProblemType, Service as Name, UserId};
 use serde_json::Value;
-use testkit::{caller_token, malformed::Listener, user_token};
+use testkit::{caller_token, documented, malformed::Listener, user_token};
 
 use crate::service::{Service, refused};
 
@@ -86,4 +86,10 @@ async fn the_document_lists_the_route_with_its_parameters_and_refusals() {
         get["parameters"].as_array().unwrap().iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
     assert_eq!(parameters, ["user_id", "sku", "limit"]);
     assert!(get["responses"]["400"]["content"]["application/problem+json"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_as_its_document_says_whatever_is_sent() {
+    let service = Service::start().await;
+    documented::check(&service.app, &["TEA", "MUG"], |request, _| request.bearer_auth(caller_token(Name::Order))).await;
 }
