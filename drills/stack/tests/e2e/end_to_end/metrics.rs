@@ -106,6 +106,8 @@ async fn every_service_exports_what_is_promised_with_a_help_text_and_without_ids
         let told = system.shop.of(tenant, token.clone()).place_let_in(turn, &fresh_key(), &order).await;
         assert_eq!(told.status, 201, "{told:?}");
     }
+    // An order does not wait for suggestions, a page does.
+    system.shop.get("/v1/products/TEA-EARLGREY-100").await;
     for service in Service::ALL {
         // Consumers tell of their lag every five seconds.
         let seen = eventually("a lag is told", async || {
