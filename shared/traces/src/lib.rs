@@ -9,6 +9,9 @@
 //! block. Without one a span is empty: no clock is read, nothing is allocated. Whoever begins a trace decides whether it
 //! is sampled; the flag is honoured and travels on.
 //!
+//! An SDK of OpenTelemetry would give ids of its own, beside those that travel, and take along what the log knows of a
+//! request; this does neither, and is small enough to be read.
+//!
 //! Not for counting (metrics) and not for what a person has to know (the log).
 //!
 //! When copying: bring [`contracts::trace`] along; where spans go is `chassis::collector`'s.
