@@ -122,5 +122,6 @@ async fn every_route_answers_as_its_document_says_whatever_is_sent() {
     });
     let known = ["TEA", "WELCOME10", "tok_approve"];
     // Another user each time, since a user's limit is no subject of this.
-    documented::check(&world.app, &known, |request, _| request.bearer_auth(user_token(UserId::generate()))).await;
+    let credentials = |_: &str| vec![("authorization", format!("Bearer {}", user_token(UserId::generate())))];
+    documented::check(&world.app, &known, credentials).await;
 }

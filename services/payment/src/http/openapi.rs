@@ -15,6 +15,8 @@ use utoipa::{
         super::refunds::request,
         super::webhooks::provider
     ),
+    // Named in paths alone, from which schemas are not gathered.
+    components(schemas(contracts::AttemptId)),
     modifiers(&InternalToken)
 )]
 struct Document;

@@ -23,15 +23,16 @@ const REQUESTS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(30);
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 
-/// Sends them to every operation of `app`. `authorize` lets a request with this body in; `known` are words that mean
-/// something to the service, so that some requests get far.
+/// Sends them to every operation of `app`. `credentials` are the headers that let a request with this body in, which most
+/// get; `known` are words that mean something to the service, so that some requests get far.
 ///
 /// # Panics
 /// At the first answer that is not as documented.
-pub async fn check(app: &TestApp, known: &[&str], authorize: impl Fn(RequestBuilder, &str) -> RequestBuilder) {
+pub async fn check(app: &TestApp, known: &[&str], credentials: impl Fn(&str) -> Vec<(&'static str, String)>) {
     let seed = std::env::var("DOCUMENTED_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let document = app.client.get(app.admin_url("/openapi.json")).send().await.expect("a document");
     let document: Value = document.json().await.expect("a document in JSON");
+    refers_to_what_is_there(&document, &document);
     let mut made_up = MadeUp { document: &document, known, rng: StdRng::seed_from_u64(seed) };
     let mut statuses: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
     let paths = document["paths"].as_object().expect("paths");
@@ -41,8 +42,12 @@ pub async fn check(app: &TestApp, known: &[&str], authorize: impl Fn(RequestBuil
             let name = format!("{} {path}", method.to_uppercase());
             for number in 0..REQUESTS {
                 let (request, body) = request(app, &mut made_up, &name, operation);
-                let request = authorize(request, body.as_deref().unwrap_or_default()).timeout(PATIENCE);
-                let request = request.build().expect("a request");
+                let mut request = request.timeout(PATIENCE).build().expect("a request");
+                if made_up.rng.random_bool(0.95) {
+                    for (name, value) in credentials(body.as_deref().unwrap_or_default()) {
+                        request.headers_mut().insert(name, value.parse().expect("a header"));
+                    }
+                }
                 let told = format!(
                     "seed {seed}, number {number}: {name} at {} with {:?} and {body:?}",
                     request.url(),
@@ -59,6 +64,21 @@ pub async fn check(app: &TestApp, known: &[&str], authorize: impl Fn(RequestBuil
     // A generator that is refused at the door finds nothing out.
     let got_in = statuses.values().filter(|statuses| statuses.iter().any(|status| *status < 300)).count();
     assert!(got_in * 2 > statuses.len(), "few operations were reached: {statuses:?}");
+}
+
+/// A reference into nothing is a schema that nobody can use.
+fn refers_to_what_is_there(document: &Value, part: &Value) {
+    match part {
+        Value::Object(members) => {
+            if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
+                let target = document.pointer(reference.trim_start_matches('#'));
+                assert!(target.is_some(), "the document has no {reference}");
+            }
+            members.values().for_each(|member| refers_to_what_is_there(document, member));
+        }
+        Value::Array(items) => items.iter().for_each(|item| refers_to_what_is_there(document, item)),
+        _ => {}
+    }
 }
 
 async fn is_documented(responses: &Value, answer: Response, told: &str) {
