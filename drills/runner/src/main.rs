@@ -184,13 +184,13 @@ async fn one(cli: &Cli, place: &Place, Drill { scenario, .. }: &Drill) -> Result
     }
     let unguarded = if cli.compare { Some(Box::new(first(Guards::Off, "guards").await?)) } else { None };
     let taken_out = match control {
-        Some(control) => Some((first(Guards::TakenOut, &control.without).await?, &control.without)),
+        Some(control) => Some(first(Guards::TakenOut, &control.without).await?),
         None => None,
     };
     eprintln!("{}: {} (at most {seconds} s)", scenario.id, scenario.title);
     let record = Record { unguarded, ..run(Guards::On).await? };
     Ok(match taken_out {
-        Some((control, without)) => record.against(control, without),
+        Some(control) => record.against(control),
         None => record,
     })
 }

@@ -64,6 +64,9 @@ pub struct Record {
     pub pattern: Option<String>,
     pub seed: u64,
     pub guards: Guards,
+    /// Of a control, what was taken out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without: Option<String>,
     pub verdict: Verdict,
     pub reasons: Vec<String>,
     pub started_at: DateTime<Utc>,
@@ -134,6 +137,7 @@ pub fn judge(scenario: &Scenario, guards: Guards, log: &Log, timeline: &Timeline
         pattern: scenario.pattern.clone(),
         seed: scenario.seed,
         guards,
+        without: scenario.control.as_ref().filter(|_| guards == Guards::TakenOut).map(|c| c.without.clone()),
         verdict,
         reasons,
         started_at: Utc::now(),
@@ -157,7 +161,8 @@ impl Record {
     /// With its control, which has to fail and to violate nothing: what a drill says that passes without the guard that
     /// it is about says nothing of that guard.
     #[must_use]
-    pub fn against(mut self, control: Self, without: &str) -> Self {
+    pub fn against(mut self, control: Self) -> Self {
+        let without = control.without.as_deref().unwrap_or("its guard");
         let clean = control.oracle.as_ref().is_none_or(|oracle| oracle.clean);
         let (verdict, reason) = match control.verdict {
             Verdict::Fail if clean => (Verdict::Pass, String::new()),
@@ -372,18 +377,21 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
     fn a_drill_that_passes_without_its_guard_is_a_defect_and_one_whose_control_says_nothing_says_nothing() {
         let passed = || run(10..20, 3, 9, Outcome::default());
         let failed = || run(10..20, 8, 9, Outcome::default());
-        let with = |control| passed().against(control, "the breaker of payment");
+        let with = |control: Record| {
+            let without = Some("the breaker before payment".to_owned());
+            passed().against(Record { guards: Guards::TakenOut, without, ..control })
+        };
         let good = with(failed());
         assert_eq!((good.verdict, good.reasons.len()), (Verdict::Pass, 0));
         assert!(serde_json::to_value(&good).unwrap()["control"]["verdict"] == "fail");
         let toothless = with(passed());
         assert_eq!(toothless.verdict, Verdict::Fail);
-        assert_eq!(toothless.headline(), "cannot fail: it passes without the breaker of payment as well");
+        assert_eq!(toothless.headline(), "cannot fail: it passes without the breaker before payment as well");
         assert_eq!(with(run(10..20, 3, 0, Outcome::default())).verdict, Verdict::Inconclusive);
         let oracle = Some(Oracle { clean: false, report: serde_json::Value::Null });
         let violated = with(run(10..20, 8, 9, Outcome { oracle, ..Outcome::default() }));
-        assert_eq!(violated.headline(), "the oracle found a violation without the breaker of payment");
-        let own = failed().against(passed(), "x");
+        assert_eq!(violated.headline(), "the oracle found a violation without the breaker before payment");
+        let own = failed().against(passed());
         assert_eq!((own.verdict, own.reasons.len()), (Verdict::Fail, 1), "its own failure is told and nothing else");
     }
 

@@ -65,6 +65,9 @@ fn verdicts(body: &mut String, runs: &[&Record]) -> Result<()> {
         if runs.len() > 1 {
             writeln!(body, "<h3>{}</h3>", run.guards.as_str())?;
         }
+        if let Some(without) = &run.without {
+            writeln!(body, "<p class=\"quiet\">Without {}.</p>", text(without))?;
+        }
         writeln!(body, "<p>{} after {} s</p>", word(run.verdict), Figure(run.took_seconds.round()))?;
         if !run.reasons.is_empty() {
             body.push_str("<ul>\n");

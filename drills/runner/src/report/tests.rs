@@ -209,6 +209,16 @@ fn a_comparison_has_both_runs_side_by_side_off_on_the_left_on_the_same_scale() {
 }
 
 #[test]
+fn a_control_stands_beside_the_drill_and_says_what_was_taken_out() {
+    let without = Some("the breaker <of> payment".to_owned());
+    let control = Record { guards: Guards::TakenOut, without, ..record(Guards::Off) };
+    let page = page_of(&record(Guards::On).against(control));
+    let (control, drill) = (page.find("<h3>guard taken out</h3>").unwrap(), page.find("<h3>guards on</h3>").unwrap());
+    assert!(control < drill);
+    assert!(page.contains("Without the breaker &lt;of&gt; payment."));
+}
+
+#[test]
 fn a_cap_that_is_far_above_is_told_and_not_drawn() {
     let dashes = |guards| {
         let run = record(guards);
