@@ -158,15 +158,13 @@ pub fn judge(scenario: &Scenario, guards: Guards, log: &Log, timeline: &Timeline
 }
 
 impl Record {
-    /// With its control, which has to fail and to violate nothing: what a drill says that passes without the guard that
-    /// it is about says nothing of that guard.
+    /// With its control, which has to fail: a drill that passes without the guard that it is about says nothing of that
+    /// guard. In what way it fails does not matter; without its guard a system may well be stuck.
     #[must_use]
     pub fn against(mut self, control: Self) -> Self {
         let without = control.without.as_deref().unwrap_or("its guard");
-        let clean = control.oracle.as_ref().is_none_or(|oracle| oracle.clean);
         let (verdict, reason) = match control.verdict {
-            Verdict::Fail if clean => (Verdict::Pass, String::new()),
-            Verdict::Fail => (Verdict::Fail, format!("the oracle found a violation without {without}")),
+            Verdict::Fail => (Verdict::Pass, String::new()),
             Verdict::Pass => (Verdict::Fail, format!("cannot fail: it passes without {without} as well")),
             Verdict::Inconclusive | Verdict::Aborted => {
                 (Verdict::Inconclusive, format!("the control says nothing: {}", control.headline()))
@@ -389,8 +387,8 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
         assert_eq!(toothless.headline(), "cannot fail: it passes without the breaker before payment as well");
         assert_eq!(with(run(10..20, 3, 0, Outcome::default())).verdict, Verdict::Inconclusive);
         let oracle = Some(Oracle { clean: false, report: serde_json::Value::Null });
-        let violated = with(run(10..20, 8, 9, Outcome { oracle, ..Outcome::default() }));
-        assert_eq!(violated.headline(), "the oracle found a violation without the breaker before payment");
+        let stuck = with(run(10..20, 8, 9, Outcome { oracle, ..Outcome::default() }));
+        assert_eq!(stuck.verdict, Verdict::Pass, "what it lacks is what would have brought it to an end");
         let own = failed().against(passed());
         assert_eq!((own.verdict, own.reasons.len()), (Verdict::Fail, 1), "its own failure is told and nothing else");
     }
