@@ -68,20 +68,28 @@ impl Guards {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::read;
+    use crate::scenario::{Scenario, read};
 
-    #[test]
-    fn a_system_without_guards_is_asked_for_the_same_but_for_what_only_guards_can_show() {
-        let text = r#"
+    /// Of what every drill has.
+    const DRILL: &str = r#"
 id = "a"
 title = "t"
 story = "s"
 source = "x"
 stack.rules.database.pool = 3
 max_duration = "2m"
-load = { rate = 10, duration = "30s" }
 steady_state = [{ probe = "success_ratio", min = 0.99 }]
 faults = [{ at = "10s", for = "10s", link = "order->payment", kind = "hang" }]
+"#;
+
+    fn drill(more: &str) -> Scenario {
+        read("a.toml", &format!("{DRILL}{more}")).unwrap()
+    }
+
+    #[test]
+    fn a_system_without_guards_is_asked_for_the_same_but_for_what_only_guards_can_show() {
+        let text = r#"
+load = { rate = 10, duration = "30s" }
 proof = [
   { probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 },
   { probe = "metric", service = "order", metric = "downstream_request_timeout_total", min = 1 },
@@ -90,7 +98,7 @@ proof = [
 expect = [{ probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 }]
 abort_if = [{ probe = "success_ratio", max = 0.1 }]
 "#;
-        let scenario = read("a.toml", text).unwrap();
+        let scenario = drill(text);
         let counts = |s: &Scenario| (s.steady_state.len(), s.proof.len(), s.expect.len(), s.abort_if.len());
         assert_eq!(counts(&Guards::On.asks(&scenario).unwrap()), (1, 3, 1, 1));
         let open = Guards::Off.asks(&scenario).unwrap();
@@ -103,27 +111,19 @@ abort_if = [{ probe = "success_ratio", max = 0.1 }]
     #[test]
     fn a_control_takes_out_its_guard_alone_and_what_only_that_guard_could_show() {
         let text = r#"
-id = "a"
-title = "t"
-story = "s"
-source = "x"
-stack.rules.database.pool = 3
-max_duration = "2m"
 load = { rate = 10, duration = "30s", announce = "600ms" }
-steady_state = [{ probe = "success_ratio", min = 0.99 }]
-faults = [{ at = "10s", for = "10s", link = "order->payment", kind = "hang" }]
 proof = [{ probe = "metric", service = "order", metric = "stability_breaker_open_total", min = 1 }]
 expect = [{ probe = "success_ratio", min = 0.5 }]
 control = { without = "x", rules = { downstream = { payment = { breaker = { forced = "closed" } } } }, announce = "5s" }
 "#;
-        let scenario = read("a.toml", text).unwrap();
+        let scenario = drill(text);
         let taken_out = Guards::TakenOut.asks(&scenario).unwrap();
         let rules = Rules::from_toml(&toml::to_string(&taken_out.stack.rules).unwrap()).unwrap();
         assert!(rules.downstream.payment.breaker.forced.is_some() && rules.downstream.coupon.breaker.forced.is_none());
         assert_eq!(rules.database.connections(), 3);
         assert_eq!((taken_out.proof.len(), taken_out.expect.len()), (0, 1));
         assert_eq!(taken_out.load.announce.map(|span| span.0.as_secs()), Some(5));
-        let without = crate::scenario::Scenario { control: None, ..scenario };
+        let without = Scenario { control: None, ..scenario };
         assert!(Guards::TakenOut.asks(&without).is_err());
     }
 }

@@ -6,21 +6,7 @@ use serde_json::json;
 use testkit::eventually;
 use tokio::time::Instant;
 
-use crate::setup::{FOR_EVER_MS, HTTP, world};
-
-#[tokio::test]
-async fn whoever_finds_the_place_taken_stands_in_line_until_the_hop_is_wide_again() {
-    let it = world().await;
-    let id = it.fault(json!({"link": HTTP, "kind": "bottleneck", "at_once": 1, "latency_ms": FOR_EVER_MS})).await;
-    let requests = [it.get_meanwhile(), it.get_meanwhile(), it.get_meanwhile()];
-    it.until_applied(id, 3).await;
-    assert!(it.stub.seen().is_empty());
-    it.off(id).await;
-    for request in requests {
-        assert_eq!(request.await.unwrap().unwrap().status(), 200);
-    }
-    assert_eq!(it.stub.seen().len(), 3);
-}
+use crate::setup::{HTTP, world};
 
 #[tokio::test]
 async fn each_takes_its_time_and_so_many_of_them_at_once() {

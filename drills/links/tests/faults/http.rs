@@ -85,17 +85,22 @@ async fn a_reset_is_an_rst_and_nothing_is_forwarded() {
 }
 
 #[tokio::test]
-async fn what_hangs_is_forwarded_once_it_does_not_any_more() {
-    let it = world().await;
-    let id = it.fault(json!({"link": HTTP, "kind": "hang"})).await;
-    let requests = [it.get_meanwhile(), it.get_meanwhile(), it.get_meanwhile()];
-    it.until_applied(id, 3).await;
-    assert!(it.stub.seen().is_empty());
-    it.off(id).await;
-    for request in requests {
-        assert_eq!(request.await.unwrap().unwrap().status(), 200);
+async fn what_hangs_or_stands_in_line_is_forwarded_once_it_need_not_any_more() {
+    for fault in [
+        json!({"link": HTTP, "kind": "hang"}),
+        json!({"link": HTTP, "kind": "bottleneck", "at_once": 1, "latency_ms": FOR_EVER_MS}),
+    ] {
+        let it = world().await;
+        let id = it.fault(fault).await;
+        let requests = [it.get_meanwhile(), it.get_meanwhile(), it.get_meanwhile()];
+        it.until_applied(id, 3).await;
+        assert!(it.stub.seen().is_empty());
+        it.off(id).await;
+        for request in requests {
+            assert_eq!(request.await.unwrap().unwrap().status(), 200);
+        }
+        assert_eq!(it.stub.seen().len(), 3);
     }
-    assert_eq!(it.stub.seen().len(), 3);
 }
 
 #[tokio::test]

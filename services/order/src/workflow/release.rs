@@ -8,7 +8,7 @@ use durable::StorageError;
 use futures_util::future::join_all;
 use resilience::Deadline;
 
-use super::Workflow;
+use super::{Workflow, resume::trace_of};
 use crate::{domain::Order, store::walks};
 
 /// For one release, with its tries.
@@ -31,8 +31,7 @@ impl Workflow {
     /// since an order whose stock is gone must not live on if this process dies in between.
     pub async fn release_before_retry(&self, order: &Order) {
         if order.status == OrderStatus::Rejected && order.problem.as_ref().is_some_and(|problem| problem.retryable) {
-            let trace = order.traceparent.as_deref().and_then(|text| text.parse().ok());
-            self.release(order.id, trace).await;
+            self.release(order.id, trace_of(order)).await;
             crash_point("order.stock_released");
         }
     }

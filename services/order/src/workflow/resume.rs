@@ -37,6 +37,9 @@ impl Workflow {
 
 /// What follows belongs to the trace of the request that placed the order.
 pub(super) fn for_job(name: &'static str, order: &Order, budget: Duration) -> RequestContext {
-    let placed = order.traceparent.as_deref().and_then(|text| text.parse::<TraceContext>().ok());
-    RequestContext::for_job(name, placed, budget)
+    RequestContext::for_job(name, trace_of(order), budget)
+}
+
+pub(super) fn trace_of(order: &Order) -> Option<TraceContext> {
+    order.traceparent.as_deref()?.parse().ok()
 }

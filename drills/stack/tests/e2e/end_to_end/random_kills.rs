@@ -69,6 +69,7 @@ async fn order_through_kills(system: &System) -> usize {
         let (replicas, turn) = (replicas.clone(), turn.clone());
         async move {
             // Whoever has no answer asks the other replica, with the same key, until the client's time is up.
+            // The pause is the client's own: a process that is dead refuses at once, and would be asked without end.
             loop {
                 let replica = &replicas[turn.fetch_add(1, Ordering::Relaxed) % replicas.len()];
                 match replica.exchange(&request).await {

@@ -17,8 +17,7 @@ use order::{
 use resilience::breaker::Forced;
 use rules::Rules;
 use sqlx::PgPool;
-use testkit::{Stub, TestDatabase, stub::refusing_url};
-use tokio::time::Instant;
+use testkit::{Stub, TestDatabase, eventually, stub::refusing_url};
 use uuid::Uuid;
 
 use super::{audit, siblings::Siblings};
@@ -33,10 +32,9 @@ pub struct Bench {
     _database: TestDatabase,
 }
 
-/// Rounds within which everything has come to its end; each stands for some seconds of a real system.
+/// Rounds within which everything has come to its end; each stands for some seconds of a real system. Then it is waited
+/// for: what a task held in the database when it died is let go of a little later.
 const ROUNDS: usize = 30;
-/// Then it is waited for: what a task held in the database when it died is let go of a little later.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the client sends its request again.
 const RETRIES: usize = 2;
 /// From here on, a payment that is still open is asked about.
@@ -144,35 +142,37 @@ impl Bench {
 
     /// Everything that happens by itself, until nothing more does. The client sends its request again as well.
     pub async fn settle(&self, ticket: &Ticket) {
-        let give_up = Instant::now() + PATIENCE;
-        for round in 0.. {
-            self.deliver().await;
-            if round >= OVERDUE {
-                self.hear(self.siblings.reconcile()).await;
-            }
-            self.expire_leases().await;
-            let batch = 100;
-            let lease = Duration::from_secs(10);
-            for held in keys::take_over_standing(self.pool(), lease, batch).await.unwrap() {
-                drop(self.workflow.resume(held).await);
-            }
-            if round < RETRIES {
-                self.place(ticket).await;
-            }
-            let max_age = if round < OVERDUE { Duration::from_secs(3_600) } else { Duration::ZERO };
-            for id in walks::claim_pending(self.pool(), max_age, Duration::ZERO, batch).await.unwrap() {
-                drop(self.workflow.fence_overdue(id).await);
-            }
-            for ended in walks::claim_ended(self.pool(), Duration::ZERO, Duration::ZERO, batch).await.unwrap() {
-                drop(self.workflow.walk(ended).await);
-            }
-            if self.is_quiet().await || Instant::now() >= give_up {
+        for round in 0..ROUNDS {
+            if self.round(ticket, round).await {
                 return;
             }
-            if round >= ROUNDS {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
         }
+        eventually("nothing to stand any more", async || self.round(ticket, ROUNDS).await.then_some(())).await;
+    }
+
+    /// Everything that happens by itself, once; whether that was all.
+    async fn round(&self, ticket: &Ticket, round: usize) -> bool {
+        self.deliver().await;
+        if round >= OVERDUE {
+            self.hear(self.siblings.reconcile()).await;
+        }
+        self.expire_leases().await;
+        let batch = 100;
+        let lease = Duration::from_secs(10);
+        for held in keys::take_over_standing(self.pool(), lease, batch).await.unwrap() {
+            drop(self.workflow.resume(held).await);
+        }
+        if round < RETRIES {
+            self.place(ticket).await;
+        }
+        let max_age = if round < OVERDUE { Duration::from_secs(3_600) } else { Duration::ZERO };
+        for id in walks::claim_pending(self.pool(), max_age, Duration::ZERO, batch).await.unwrap() {
+            drop(self.workflow.fence_overdue(id).await);
+        }
+        for ended in walks::claim_ended(self.pool(), Duration::ZERO, Duration::ZERO, batch).await.unwrap() {
+            drop(self.workflow.walk(ended).await);
+        }
+        self.is_quiet().await
     }
 
     async fn is_quiet(&self) -> bool {
