@@ -4,7 +4,7 @@
 \getenv password SERVICE_DB_PASSWORD
 
 select format(statement, name, :'password')
-from (values ('order'), ('inventory'), ('payment'), ('coupon'), ('recommendation')) as service (name),
+from (values ('order'), ('inventory'), ('payment'), ('coupon'), ('recommendation'), ('console')) as service (name),
      (values (1, 'create role %1$I login password %2$L'),
              (2, 'create database %1$I owner %1$I'),
              (3, 'revoke connect, temporary on database %1$I from public')) as step (at, statement)

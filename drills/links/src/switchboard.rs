@@ -111,5 +111,5 @@ impl Switchboard {
 }
 
 fn wrong(field: &str, detail: impl Into<String>) -> FieldError {
-    FieldError { field: field.to_owned(), detail: detail.into() }
+    FieldError::new(field, detail)
 }

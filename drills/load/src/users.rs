@@ -24,7 +24,7 @@ impl Users {
         let exp = u64::try_from(Utc::now().timestamp()).context("the clock stands before 1970")? + good_for.as_secs();
         let user = |n| {
             let id = UserId::from_uuid(Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("load-{seed}-{n}").as_bytes()));
-            let claims = Claims { sub: id, tenant: None, tier: None, scope: Scope::User, exp };
+            let claims = Claims { sub: id, name: None, tenant: None, tier: None, scope: Scope::User, exp };
             let token = auth::mint(secret, &claims).context("cannot sign a token")?;
             Ok(User { id, token: token.into() })
         };

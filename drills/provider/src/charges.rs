@@ -87,8 +87,7 @@ async fn charge(
 }
 
 fn unknown_method() -> Refusal {
-    vec![FieldError { field: "payment_method".to_owned(), detail: "is not one that the provider knows".to_owned() }]
-        .into()
+    vec![FieldError::new("payment_method", "is not one that the provider knows")].into()
 }
 
 fn answer(booked: &Booked<LedgerCharge>) -> HttpResponse {

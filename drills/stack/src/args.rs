@@ -164,6 +164,9 @@ pub struct Up {
     /// Start a process again that died by itself.
     #[arg(long)]
     pub keep: bool,
+    /// Without the console, which nothing needs.
+    #[arg(long)]
+    pub no_console: bool,
     /// Without Redis: the system runs degraded.
     #[arg(long)]
     pub no_redis: bool,
@@ -192,6 +195,7 @@ impl Up {
         args.extend(self.direct.then(|| "--direct".to_owned()));
         args.extend(self.gateway.then(|| "--gateway".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
+        args.extend(self.no_console.then(|| "--no-console".to_owned()));
         args.extend(self.no_redis.then(|| "--no-redis".to_owned()));
         args.extend(self.no_guards.then(|| "--no-guards".to_owned()));
         args
@@ -276,6 +280,9 @@ impl FromStr for Replicas {
     fn from_str(text: &str) -> Result<Self, String> {
         let (service, count) = text.split_once('=').ok_or("expected SERVICE=COUNT, for example order=2")?;
         let service = service.parse::<Service>().map_err(|e| e.to_string())?;
+        if service == Service::Console {
+            return Err("there is one console".to_owned());
+        }
         match count.parse() {
             Ok(count) if (1..=MAX_REPLICAS).contains(&count) => Ok(Self { service, count }),
             _ => Err(format!("the count is a number from 1 to {MAX_REPLICAS}")),

@@ -37,7 +37,8 @@ pub fn write(layout: &Layout) -> Result<PathBuf> {
 /// Has a service begin with `file`, and keep its last known good rules apart: they must not be found by a system that
 /// is to have its guards.
 pub fn wire(env: &mut Vec<(&'static str, String)>, layout: &Layout, file: &Path, service: Service, replica: u16) {
-    env.retain(|(name, _)| !["RULES_FILE", "RULES_LAST_KNOWN_GOOD"].contains(name));
+    // Nor do they follow the console, whose rules are for a system that has them.
+    env.retain(|(name, _)| !["RULES_FILE", "RULES_LAST_KNOWN_GOOD", "CONSOLE_URL"].contains(name));
     let kept = folder(layout).join(format!("{service}-{replica}.toml"));
     env.push(("RULES_FILE", file.display().to_string()));
     env.push(("RULES_LAST_KNOWN_GOOD", kept.display().to_string()));

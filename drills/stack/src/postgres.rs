@@ -125,14 +125,14 @@ pub fn url(port: u16) -> String {
     format!("postgres://postgres@127.0.0.1:{port}")
 }
 
-/// One database a service.
+/// One database a service, the console's among them.
 pub async fn create_databases(url: &str) -> Result<()> {
     let mut connection = PgConnection::connect(url).await.context("cannot connect to PostgreSQL")?;
     let present: Vec<String> = sqlx::query_scalar("select datname::text from pg_database")
         .fetch_all(&mut connection)
         .await
         .context("cannot list the databases")?;
-    for service in Service::ALL.iter().filter(|s| !present.iter().any(|p| p == s.as_str())) {
+    for service in Service::WITH_CONSOLE.iter().filter(|s| !present.iter().any(|p| p == s.as_str())) {
         // A name cannot be a parameter; these are our own.
         sqlx::query(AssertSqlSafe(format!(r#"create database "{service}""#)))
             .execute(&mut connection)

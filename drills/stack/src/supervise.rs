@@ -76,14 +76,23 @@ async fn serve(
     signals: &mut Signals,
 ) -> Result<()> {
     let layout = &system.layout;
-    tokio::select! {
-        biased;
-        started = start(checkout, system, roster) => started?,
-        Some(death) = deaths.recv() => {
-            let log = layout.logs().join(format!("{}.log", death.label.replace(':', "-")));
-            return Err(anyhow!("{} died while the system was starting ({})\n{}", death.label, death.how, tail(&log)));
+    let starting = start(checkout, system, roster);
+    tokio::pin!(starting);
+    let console = system.console.as_ref().map(Spec::label);
+    loop {
+        tokio::select! {
+            biased;
+            started = &mut starting => break started?,
+            Some(death) = deaths.recv() => {
+                // Nothing rests on it, and its own start tells.
+                if console.as_ref() == Some(&death.label) {
+                    continue;
+                }
+                let log = layout.logs().join(format!("{}.log", death.label.replace(':', "-")));
+                return Err(anyhow!("{} died while the system was starting ({})\n{}", death.label, death.how, tail(&log)));
+            }
+            () = signals.asked() => bail!("interrupted while starting; nothing is left running"),
         }
-        () = signals.asked() => bail!("interrupted while starting; nothing is left running"),
     }
     let control = control::listen(layout, roster.clone())?;
     welcome::table(system, up);
@@ -138,7 +147,19 @@ async fn start(checkout: &Checkout, system: &System, roster: &Arc<Roster>) -> Re
         Ok(())
     };
     tokio::try_join!(database, try_join_all(others), docker)?;
-    try_join_all(system.services.iter().chain(&system.gateway).map(&started)).await?;
+    // First to start and last to be waited for: nothing rests on it, and what it knows is good to have from the start.
+    let console = async {
+        match &system.console {
+            None => {}
+            Some(spec) => {
+                if let Err(error) = started(spec).await {
+                    say!("{:<18} does not run, and the rest does without it: {error:#}", spec.label());
+                }
+            }
+        }
+        Ok(())
+    };
+    tokio::try_join!(console, try_join_all(system.services.iter().chain(&system.gateway).map(&started)))?;
     Ok(())
 }
 

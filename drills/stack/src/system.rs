@@ -33,6 +33,8 @@ pub struct System {
     pub providers: Vec<Spec>,
     /// None with `--direct`.
     pub links: Option<Spec>,
+    /// None with `--no-console`.
+    pub console: Option<Spec>,
     pub services: Vec<Spec>,
     /// None without `--gateway`.
     pub gateway: Option<Spec>,
@@ -60,6 +62,12 @@ impl System {
         let ways = Ways::new(layout, kafka_kind, !up.direct);
         let data = layout.postgres_data();
         let unguarded = if up.no_guards { Some(no_guards::write(layout)?) } else { None };
+        let console = if up.no_console {
+            None
+        } else {
+            let program = our_program(Service::Console.as_str())?;
+            Some(service_spec(layout, &stores, &ways, Service::Console, 0, program))
+        };
         let mut services = Vec::new();
         for service in Service::ALL {
             let program = our_program(service.as_str())?;
@@ -67,6 +75,9 @@ impl System {
                 let mut spec = service_spec(layout, &stores, &ways, service, k, program.clone());
                 if up.gateway && service == Service::Order {
                     gateway::stand_behind(&mut spec.env);
+                }
+                if !up.no_console {
+                    spec.env.push(("CONSOLE_URL", console_url(layout)));
                 }
                 if let Some(file) = &unguarded {
                     no_guards::wire(&mut spec.env, layout, file, service, k);
@@ -76,7 +87,10 @@ impl System {
         }
         Ok(Self {
             database: Cluster::plan(data, layout.postgres_port(), layout.log(postgres::NAME, None)).await?,
-            database_settings: vec![("max_connections", max_connections(services.len()).to_string())],
+            database_settings: vec![(
+                "max_connections",
+                max_connections(services.len() + usize::from(console.is_some())).to_string(),
+            )],
             redis,
             broker: match kafka_kind {
                 KafkaKind::Embedded => Some(kafka::embedded(layout, ways.link("->kafka"))?),
@@ -84,6 +98,7 @@ impl System {
             },
             links: if up.direct { None } else { Some(linked::spec(layout, &ways)?) },
             providers: vec![provider_spec(layout, false)?, provider_spec(layout, true)?],
+            console,
             services,
             gateway: if up.gateway {
                 Some(gateway::spec(checkout, layout, up.replicas_of(Service::Order))?)
@@ -109,12 +124,17 @@ impl System {
         if self.links.is_some() {
             wanted.extend(linked::ports(&self.layout, self.stores.kafka_kind));
         }
-        for spec in self.providers.iter().chain(&self.services).chain(&self.gateway) {
+        for spec in self.providers.iter().chain(&self.console).chain(&self.services).chain(&self.gateway) {
             wanted.extend(spec.api.map(|port| Wanted { port, by: spec.label() }));
             wanted.extend(spec.admin.map(|port| Wanted { port, by: format!("{} admin", spec.label()) }));
         }
         wanted
     }
+}
+
+/// Past the links: a hop that no order takes.
+pub fn console_url(layout: &Layout) -> String {
+    format!("http://127.0.0.1:{}", Service::Console.api_port(layout.base, 0))
 }
 
 /// Each service process has a pool of 2 × cores + 1; the rest is for people and tools.
@@ -187,7 +207,7 @@ fn wiring(layout: &Layout, stores: &Stores, ways: &Ways, service: Service, k: u1
     let http = |hop: &str| format!("http://127.0.0.1:{}", ways.to(hop));
     let kafka = ways.link("->kafka").map_or_else(|| stores.kafka_bootstrap.clone(), local);
     let callers: Vec<String> =
-        Service::ALL.iter().map(|s| format!("{s}:{}", dev_secrets::internal_token(s.as_str()))).collect();
+        Service::WITH_CONSOLE.iter().map(|s| format!("{s}:{}", dev_secrets::internal_token(s.as_str()))).collect();
     let mut env = vec![
         ("APP_ENV", "dev".to_owned()),
         ("INSTANCE", format!("{service}-{k}")),
@@ -281,7 +301,7 @@ mod tests {
     fn every_caller_is_known_by_a_token_of_its_own() {
         let env: HashMap<_, _> = wiring(&layout(), &stores(), &ways(false), Service::Coupon, 0).into_iter().collect();
         let known: BTreeSet<&str> = env["INTERNAL_TOKENS"].split(',').collect();
-        assert_eq!(known.len(), Service::ALL.len());
+        assert_eq!(known.len(), Service::WITH_CONSOLE.len());
         assert!(known.contains(format!("coupon:{}", env["INTERNAL_TOKEN"]).as_str()));
     }
 

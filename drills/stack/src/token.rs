@@ -32,6 +32,7 @@ pub fn signing_secret() -> String {
 fn claims(wanted: &Token, now: Duration) -> Claims {
     Claims {
         sub: user_id(&wanted.user),
+        name: wanted.operator.then(|| wanted.user.clone()),
         tenant: wanted.tenant.clone(),
         tier: wanted.tier.clone(),
         scope: if wanted.operator { Scope::Operator } else { Scope::User },
@@ -62,5 +63,6 @@ mod tests {
         let claims = claims(&wanted, Duration::from_secs(1000));
         assert_eq!((claims.tenant.as_deref(), claims.tier.as_deref()), (Some("t"), Some("vip")));
         assert_eq!((claims.scope, claims.exp), (Scope::Operator, 1000 + 12 * 60 * 60));
+        assert_eq!(claims.name.as_deref(), Some("ada"), "what an operator does is told by name");
     }
 }

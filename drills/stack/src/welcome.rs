@@ -16,7 +16,14 @@ use crate::{
 
 pub fn table(system: &System, up: &Up) {
     say!("\n{:<18} {:<24} admin (/readyz, /metrics)", "process", "API");
-    for spec in system.gateway.iter().chain(&system.services).chain(&system.providers).chain(&system.links) {
+    for spec in system
+        .gateway
+        .iter()
+        .chain(&system.services)
+        .chain(&system.console)
+        .chain(&system.providers)
+        .chain(&system.links)
+    {
         let http = |port: Option<u16>| port.map_or_else(String::new, |port| format!("http://127.0.0.1:{port}"));
         say!("{:<18} {:<24} {}", spec.label(), http(spec.api), http(spec.admin));
     }

@@ -42,10 +42,10 @@ impl From<Error> for Problem {
             Error::UnknownCode(_) => Self::new(ProblemType::CouponUnknown, detail),
             Error::NoDiscount { reason: NoDiscount::NotValidNow, .. } => Self::new(ProblemType::CouponExpired, detail),
             Error::NoDiscount { reason: reason @ NoDiscount::OtherCurrency(_), .. } => {
-                Self::validation(vec![FieldError { field: "currency".to_owned(), detail: reason.to_string() }])
+                Self::validation(vec![FieldError::new("currency", reason.to_string())])
             }
             Error::NoDiscount { reason: reason @ NoDiscount::OutOfRange, .. } => {
-                Self::validation(vec![FieldError { field: "subtotal_minor".to_owned(), detail: reason.to_string() }])
+                Self::validation(vec![FieldError::new("subtotal_minor", reason.to_string())])
             }
             Error::Exhausted(_) => Self::new(ProblemType::CouponExhausted, detail),
             Error::AlreadyUsed(_) => Self::new(ProblemType::CouponAlreadyUsed, detail),

@@ -44,10 +44,10 @@ impl From<Error> for Problem {
             Error::OutOfStock { sku, available } => {
                 Self::new(ProblemType::OutOfStock, detail).with("sku", sku).with("available", available)
             }
-            Error::SeveralCurrencies { item } => Self::validation(vec![FieldError {
-                field: format!("items[{item}].sku"),
-                detail: "is priced in another currency than the first item".to_owned(),
-            }]),
+            Error::SeveralCurrencies { item } => Self::validation(vec![FieldError::new(
+                format!("items[{item}].sku"),
+                "is priced in another currency than the first item",
+            )]),
             Error::Reservation { order, refusal } => {
                 let kind = match refusal {
                     Refusal::LetGo => ProblemType::ReservationReleased,

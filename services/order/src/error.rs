@@ -96,7 +96,7 @@ impl From<Error> for Problem {
                 Self::new(ProblemType::DeadlineExceeded, "there was not enough time").with_mechanism("deadline")
             }
             Error::BadParameter(field, detail) => Self {
-                errors: vec![FieldError { field: field.to_owned(), detail: detail.to_owned() }],
+                errors: vec![FieldError::new(field, detail)],
                 ..Self::new(ProblemType::InvalidRequest, format!("{field} {detail}"))
             },
             Error::Storage(error) => error.into(),

@@ -28,6 +28,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     pub sub: UserId,
+    /// What an operator is called by, in histories and logs; the id where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +72,7 @@ impl Credentials {
         let callers = match env.get("INTERNAL_TOKENS") {
             Some(list) => parse_callers(&list, dev)?,
             None if dev => {
-                Service::ALL.iter().map(|s| (s.to_string(), dev_secrets::internal_token(s.as_str()))).collect()
+                Service::WITH_CONSOLE.iter().map(|s| (s.to_string(), dev_secrets::internal_token(s.as_str()))).collect()
             }
             None => return Err(bad("INTERNAL_TOKENS", "is required unless APP_ENV=dev")),
         };
@@ -136,6 +139,15 @@ pub struct User {
 #[derive(Debug, Clone)]
 pub struct Caller(pub String);
 
+/// The operator of a request that a scope for operators let through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operator {
+    pub name: String,
+}
+
+/// The longest name of an operator; a longer one is cut.
+const MAX_OPERATOR_NAME: usize = 64;
+
 /// Whoever says what a webhook tells. Not yet proved when the guards see it: the proof covers the body, which they do not
 /// read, so that its quota is all that a stranger can use up.
 #[derive(Debug, Clone)]
@@ -167,6 +179,21 @@ pub async fn require_caller<B: MessageBody>(
     let caller = credentials(&request)?.caller(bearer(&request)?).map(str::to_owned).ok_or_else(unauthenticated)?;
     request.extensions_mut().insert(Caller(caller));
     guards::admit(request, next).await
+}
+
+/// The operator whose token a request shows: 401 without a valid one, 403 with a user's. For scopes that have more ways
+/// to know an operator by; they put what they found among the request's extensions and go on to [`guards::admit`].
+pub fn operator(request: &ServiceRequest) -> Result<Operator, ApiProblem> {
+    let claims = credentials(request)?.user(bearer(request)?).ok_or_else(unauthenticated)?;
+    match claims.scope {
+        Scope::Operator => {
+            let name = claims.name.filter(|name| !name.trim().is_empty()).unwrap_or_else(|| claims.sub.to_string());
+            Ok(Operator { name: name.chars().filter(|c| !c.is_control()).take(MAX_OPERATOR_NAME).collect() })
+        }
+        Scope::User => {
+            Err(Problem::new(ProblemType::Forbidden, "this is for operators, and the token is a user's").into())
+        }
+    }
 }
 
 /// Whether a request shows the token of a service, wherever it is going.
@@ -208,6 +235,7 @@ macro_rules! from_extensions {
 
 from_extensions!(User);
 from_extensions!(Caller);
+from_extensions!(Operator);
 
 #[cfg(test)]
 mod tests {
@@ -220,7 +248,7 @@ mod tests {
 
     fn claims(exp: i64) -> Claims {
         let exp = u64::try_from(chrono::Utc::now().timestamp() + exp).unwrap();
-        Claims { sub: UserId::generate(), tenant: None, tier: None, scope: Scope::User, exp }
+        Claims { sub: UserId::generate(), name: None, tenant: None, tier: None, scope: Scope::User, exp }
     }
 
     #[test]

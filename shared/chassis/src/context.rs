@@ -29,7 +29,7 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    ApiProblem, Lifecycle, auth,
+    ApiProblem, Lifecycle, auth, browser,
     guards::{Guards, Refused},
     problem,
 };
@@ -47,7 +47,7 @@ pub struct RequestContext {
     pub purse: Purse,
     /// What is passed on to whoever is called in the course of it.
     pub criticality: Criticality,
-    /// Who wants it: a tenant, a calling service, [`USERS`] or [`JOBS`].
+    /// Who wants it: a tenant, a calling service, [`USERS`], [`OPERATORS`] or [`JOBS`].
     pub consumer: Arc<str>,
     /// The route that was asked for, as rules name it, or the job.
     pub api: Arc<str>,
@@ -57,6 +57,8 @@ pub struct RequestContext {
 
 /// The consumer of requests by users without a tenant.
 pub const USERS: &str = "users";
+/// The consumer of requests by operators.
+pub const OPERATORS: &str = "operators";
 /// The consumer of what no request asked for.
 pub const JOBS: &str = "jobs";
 /// The API of a request to no route that rules can name, and the consumer of one that nobody vouches for.
@@ -112,6 +114,7 @@ pub async fn observe<B: MessageBody + 'static>(
     let started = Instant::now();
     let _in_flight = shared.lifecycle.begin_request();
     let request_id = request_id(&request);
+    let path = shared.service.is_for_browsers().then(|| request.path().to_owned());
     let parent = header_text(&request, headers::TRACEPARENT).and_then(|text| text.parse::<TraceContext>().ok());
     let trace = parent.map_or_else(TraceContext::root, |parent| parent.child());
     let method = known_method(request.method());
@@ -162,6 +165,9 @@ pub async fn observe<B: MessageBody + 'static>(
         if let Some(purse) = &lent {
             let left = purse.handed_back(!response.status().is_server_error());
             response.headers_mut().insert(header::HeaderName::from_static(headers::RETRY_LEFT), left.into());
+        }
+        if let Some(path) = &path {
+            browser::protect(response.headers_mut(), path);
         }
         if shared.lifecycle.is_draining() {
             // Not as a header: the server writes that one itself, and passes ours over.

@@ -160,7 +160,7 @@ fn invalid(field: &str, detail: impl Into<String>) -> ApiProblem {
 fn parse<T: DeserializeOwned + Serialize + Validate>(bytes: &[u8]) -> Result<T, ApiProblem> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| invalid("body", error.to_string()))?;
     if let Some(path) = first_nul(&value, String::new()) {
-        let error = contracts::FieldError { field: path, detail: "must not contain a NUL character".into() };
+        let error = contracts::FieldError::new(path, "must not contain a NUL character");
         return Err(Problem::validation(vec![error]).into());
     }
     let parsed: T = serde_path_to_error::deserialize(&value).map_err(|error| {
@@ -173,7 +173,7 @@ fn parse<T: DeserializeOwned + Serialize + Validate>(bytes: &[u8]) -> Result<T, 
         let does_not_fit = detail.starts_with("invalid value: integer");
         let detail = without_value(detail);
         if does_not_fit {
-            Problem::validation(vec![contracts::FieldError { field, detail }]).into()
+            Problem::validation(vec![contracts::FieldError::new(field, detail)]).into()
         } else {
             invalid(&field, detail)
         }

@@ -4,13 +4,14 @@
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
 //! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems)
 //! · [`problem`] · [`downstream`] (outbound calls and the evidence that they leave) · [`signals`] (what follows from how
-//! calls went) · [`degradation`] and [`degradable`] (what is served with less) · [`database`] · `alerts` · [`admin`] ·
+//! calls went) · [`degradation`] and [`degradable`] (what is served with less) · [`database`] · `alerts` · `browser` · [`admin`] ·
 //! [`openapi`] · [`telemetry`] · `meters` (what each metric means) · [`collector`] (where spans go) · [`crash`] (where a
 //! process may be made to die).
 
 pub mod admin;
 mod alerts;
 pub mod auth;
+mod browser;
 pub mod collector;
 pub mod context;
 pub mod crash;

@@ -15,7 +15,13 @@ use utoipa::{
 /// For `modifiers(&Internal)` of a document whose routes are all for services.
 pub struct Internal;
 
+/// For `modifiers(&ForOperators)` of a document whose routes are for operators, but for those that name
+/// `internal_token` as their security.
+pub struct ForOperators;
+
 const SCHEME: &str = "internal_token";
+const OPERATOR_SCHEME: &str = "operator";
+const FORBIDDEN: (&str, &str) = ("403", "`forbidden`: these credentials are not for this");
 
 /// What any route answers when its handler is not reached, or not in time.
 const AROUND: [(&str, &str); 5] = [
@@ -34,16 +40,29 @@ const BODY: [(&str, &str); 3] = [
 
 impl Modify for Internal {
     fn modify(&self, document: &mut openapi::OpenApi) {
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme(SCHEME, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
-        let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
-        Problem::schemas(&mut schemas);
-        components.schemas.extend(schemas);
-        document.security = Some(vec![SecurityRequirement::new(SCHEME, Vec::<String>::new())]);
-        for item in document.paths.paths.values_mut() {
-            for operation in operations(item) {
-                complete(operation);
-            }
+        describe(document, &[SCHEME], &[]);
+    }
+}
+
+impl Modify for ForOperators {
+    fn modify(&self, document: &mut openapi::OpenApi) {
+        describe(document, &[OPERATOR_SCHEME, SCHEME], &[FORBIDDEN]);
+    }
+}
+
+/// The first of `schemes` is what a route needs that does not say otherwise.
+fn describe(document: &mut openapi::OpenApi, schemes: &[&str], more: &[(&str, &str)]) {
+    let components = document.components.get_or_insert_default();
+    for scheme in schemes {
+        components.add_security_scheme(*scheme, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+    let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
+    Problem::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    document.security = schemes.first().map(|scheme| vec![SecurityRequirement::new(*scheme, Vec::<String>::new())]);
+    for item in document.paths.paths.values_mut() {
+        for operation in operations(item) {
+            complete(operation, more);
         }
     }
 }
@@ -72,9 +91,9 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 /// Adds what is missing, and gives every refusal its body.
-fn complete(operation: &mut Operation) {
+fn complete(operation: &mut Operation, more: &[(&str, &str)]) {
     let body: &[_] = if operation.request_body.is_some() { &BODY } else { &[] };
-    for (status, description) in AROUND.iter().chain(body) {
+    for (status, description) in AROUND.iter().chain(body).chain(more) {
         let missing = || RefOr::T(Response::new(*description));
         operation.responses.responses.entry((*status).to_owned()).or_insert_with(missing);
     }

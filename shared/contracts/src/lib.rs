@@ -3,7 +3,8 @@
 //! No I/O and no framework: a client in another repository can depend on this crate alone.
 //!
 //! Reading order: [`ids`], [`money`], [`problem`], [`headers`], [`trace`], then a module a service
-//! ([`order`], [`inventory`], [`payment`], [`coupon`], [`recommendation`]), [`provider`] for the outside world,
+//! ([`order`], [`inventory`], [`payment`], [`coupon`], [`recommendation`]), [`ruling`] for versions of the rules,
+//! [`provider`] for the outside world,
 //! and [`event`] with [`topic`] for what travels through Kafka.
 
 pub mod coupon;
@@ -17,6 +18,7 @@ pub mod payment;
 pub mod problem;
 pub mod provider;
 pub mod recommendation;
+pub mod ruling;
 pub mod service;
 pub mod topic;
 pub mod trace;

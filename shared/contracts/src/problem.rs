@@ -156,6 +156,15 @@ impl ToSchema for ProblemType {}
 pub struct FieldError {
     pub field: String,
     pub detail: String,
+    /// Where the value stands, from 1, in a document of lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+impl FieldError {
+    pub fn new(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { field: field.into(), detail: detail.into(), line: None }
+    }
 }
 
 /// A problem body, with our extension members.
@@ -216,7 +225,7 @@ impl Problem {
 
     #[must_use]
     pub fn with_field(mut self, field: impl Into<String>, detail: impl Into<String>) -> Self {
-        self.errors.push(FieldError { field: field.into(), detail: detail.into() });
+        self.errors.push(FieldError::new(field, detail));
         self
     }
 

@@ -21,10 +21,15 @@ pub enum Service {
     Payment,
     Coupon,
     Recommendation,
+    /// Where operators look and act. None of the others needs it.
+    Console,
 }
 
 impl Service {
+    /// Those that take part in an order, by which the system works with or without a console.
     pub const ALL: [Self; 5] = [Self::Order, Self::Inventory, Self::Payment, Self::Coupon, Self::Recommendation];
+    pub const WITH_CONSOLE: [Self; 6] =
+        [Self::Order, Self::Inventory, Self::Payment, Self::Coupon, Self::Recommendation, Self::Console];
 
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -34,6 +39,7 @@ impl Service {
             Self::Payment => "payment",
             Self::Coupon => "coupon",
             Self::Recommendation => "recommendation",
+            Self::Console => "console",
         }
     }
 
@@ -41,6 +47,12 @@ impl Service {
     #[must_use]
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Order)
+    }
+
+    /// Whether people open it in a browser.
+    #[must_use]
+    pub const fn is_for_browsers(self) -> bool {
+        matches!(self, Self::Console)
     }
 
     /// The API port of replica `k` on a system with port base `base`.
@@ -64,14 +76,14 @@ impl fmt::Display for Service {
 
 /// The text names no service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no service: order, inventory, payment, coupon or recommendation")]
+#[error("`{0}` is no service: order, inventory, payment, coupon, recommendation or console")]
 pub struct UnknownService(pub String);
 
 impl FromStr for Service {
     type Err = UnknownService;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|s| s.as_str() == text).ok_or_else(|| UnknownService(text.to_owned()))
+        Self::WITH_CONSOLE.into_iter().find(|s| s.as_str() == text).ok_or_else(|| UnknownService(text.to_owned()))
     }
 }
 
@@ -84,12 +96,16 @@ mod tests {
         assert_eq!(Service::Order.api_port(DEFAULT_PORT_BASE, 0), 8080);
         assert_eq!(Service::Recommendation.api_port(DEFAULT_PORT_BASE, 0), 8084);
         assert_eq!(Service::Recommendation.admin_port(DEFAULT_PORT_BASE, 0), 9084);
+        assert_eq!(
+            (Service::Console.api_port(DEFAULT_PORT_BASE, 0), Service::Console.admin_port(DEFAULT_PORT_BASE, 0)),
+            (8085, 9085)
+        );
         assert_eq!(Service::Order.api_port(DEFAULT_PORT_BASE, 2), 8280);
     }
 
     #[test]
     fn names_round_trip() {
-        for service in Service::ALL {
+        for service in Service::WITH_CONSOLE {
             assert_eq!(service.as_str().parse(), Ok(service));
         }
         assert_eq!("mail".parse::<Service>(), Err(UnknownService("mail".into())));

@@ -13,7 +13,7 @@ pub struct Violations(Vec<FieldError>);
 
 impl Violations {
     pub fn push(&mut self, field: impl Into<String>, detail: impl Into<String>) {
-        self.0.push(FieldError { field: field.into(), detail: detail.into() });
+        self.0.push(FieldError::new(field, detail));
     }
 
     /// Records a violation unless `holds`.

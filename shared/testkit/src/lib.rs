@@ -15,7 +15,7 @@ pub mod scrape;
 pub mod spans;
 pub mod stub;
 
-pub use app::{TestApp, caller_token, tenant_token, tier_token, user_token};
+pub use app::{TestApp, caller_token, operator_token, tenant_token, tier_token, user_token};
 pub use database::TestDatabase;
 pub use eventually::eventually;
 pub use link::Link;

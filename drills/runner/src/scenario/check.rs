@@ -68,7 +68,8 @@ pub fn all(scenario: &Scenario) -> Wrong {
 pub fn stack(stack: &StackSpec) -> Wrong {
     let mut wrong = Wrong::new();
     for (service, count) in &stack.replicas {
-        if service.parse::<Service>().is_err() || !(1..=contracts::service::MAX_REPLICAS).contains(count) {
+        let known = Service::ALL.iter().any(|known| known.as_str() == service);
+        if !known || !(1..=contracts::service::MAX_REPLICAS).contains(count) {
             wrong.push((format!("stack.replicas.{service}"), "must be a service and a number from 1 to 10".into()));
         }
     }

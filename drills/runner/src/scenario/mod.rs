@@ -60,6 +60,8 @@ pub struct Scenario {
 pub struct StackSpec {
     pub replicas: BTreeMap<String, u16>,
     pub redis: bool,
+    /// With the console, which otherwise does not run.
+    pub console: bool,
     /// How a channel of the payment provider behaves from the start on, by its name: `primary`, `backup`.
     pub provider: BTreeMap<String, toml::Table>,
     /// A rules document: only what differs from the defaults.
@@ -163,7 +165,13 @@ impl From<Span> for String {
 
 impl Default for StackSpec {
     fn default() -> Self {
-        Self { replicas: BTreeMap::new(), redis: true, provider: BTreeMap::new(), rules: toml::Table::new() }
+        Self {
+            replicas: BTreeMap::new(),
+            redis: true,
+            console: false,
+            provider: BTreeMap::new(),
+            rules: toml::Table::new(),
+        }
     }
 }
 

@@ -79,6 +79,9 @@ impl Local {
         if !system.redis {
             command.arg("--no-redis");
         }
+        if !system.console {
+            command.arg("--no-console");
+        }
         command.env("RULES_FILE", rules);
         ask(command).await.map(drop)
     }

@@ -27,7 +27,7 @@ impl Checkout {
         fs::create_dir_all(root.join("bin")).unwrap();
         let stand_in = Path::new(env!("CARGO_BIN_EXE_stack")).with_file_name("examples").join("stand_in");
         assert!(stand_in.is_file(), "cargo builds examples along with the tests of a package");
-        for name in SERVICES.iter().chain(&["broker", "provider", "links"]) {
+        for name in SERVICES.iter().chain(&["console", "broker", "provider", "links"]) {
             symlink(&stand_in, root.join("bin").join(name)).unwrap();
         }
         Self { root, base }

@@ -16,8 +16,8 @@ fn up_detached_returns_when_all_are_ready_and_down_leaves_nothing() {
 
     let status = checkout.status();
     let processes = status["processes"].as_array().unwrap();
-    // A second order, two channels of the provider, and the links.
-    assert_eq!(processes.len(), SERVICES.len() + 1 + 2 + 1);
+    // A second order, two channels of the provider, the links and the console.
+    assert_eq!(processes.len(), SERVICES.len() + 1 + 2 + 1 + 1);
     assert_eq!(checkout.process("links", 0)["api"], format!("127.0.0.1:{}", checkout.base + 394));
     for process in processes {
         assert_eq!(process["state"], "ready", "{process}");
@@ -41,11 +41,20 @@ fn up_detached_returns_when_all_are_ready_and_down_leaves_nothing() {
 }
 
 #[test]
-fn direct_leaves_the_links_out() {
+fn direct_leaves_the_links_out_and_no_console_the_console() {
     let checkout = Checkout::new();
-    checkout.up(&["--direct"]).succeeded();
-    assert!(checkout.process("links", 0).is_null());
+    checkout.up(&["--direct", "--no-console"]).succeeded();
+    assert!(checkout.process("links", 0).is_null() && checkout.process("console", 0).is_null());
     assert_eq!(checkout.status()["processes"].as_array().unwrap().len(), SERVICES.len() + 2);
+}
+
+#[test]
+fn a_console_that_does_not_start_keeps_nothing_else_from_it() {
+    let checkout = Checkout::new();
+    checkout.behave("console", "exit");
+    checkout.up(&[]).succeeded();
+    assert_eq!(checkout.process("order", 0)["state"], "ready");
+    assert_eq!(checkout.process("console", 0)["state"], "exited");
 }
 
 #[test]

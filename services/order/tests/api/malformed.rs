@@ -96,7 +96,7 @@ async fn only_users_with_a_valid_token_get_in() {
     let forged = format!("{}x", valid.trim_end_matches(|c: char| c.is_ascii_alphanumeric()));
     let internal = testkit::caller_token(contracts::Service::Payment);
     let now = chrono::Utc::now().timestamp().unsigned_abs();
-    let claims = |exp| Claims { sub: world.user, tenant: None, tier: None, scope: Scope::User, exp };
+    let claims = |exp| Claims { sub: world.user, name: None, tenant: None, tier: None, scope: Scope::User, exp };
     let expired = mint(dev_secrets::AUTH_JWT_SECRET, &claims(now - 1)).unwrap();
     let foreign = mint("the-secret-of-somebody-else-0123456789", &claims(now + 3_600)).unwrap();
     for token in ["", "x", unsigned.as_str(), &forged, &internal, &expired, &foreign] {

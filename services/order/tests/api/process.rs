@@ -69,7 +69,7 @@ impl Scene {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("rules.toml"), PATIENT).unwrap();
         let exp = chrono::Utc::now().timestamp().unsigned_abs() + 3_600;
-        let claims = Claims { sub: UserId::generate(), tenant: None, tier: None, scope: Scope::User, exp };
+        let claims = Claims { sub: UserId::generate(), name: None, tenant: None, tier: None, scope: Scope::User, exp };
         Self {
             database: TestDatabase::create().await,
             broker: testkit::kafka::broker(&contracts::topic::all()).await.unwrap(),

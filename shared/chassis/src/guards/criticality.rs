@@ -22,6 +22,7 @@ pub(super) fn of(request: &ServiceRequest, by_rule: Criticality, asking: &Asking
     };
     Ok(match asking {
         Asking::User(_) | Asking::Sender(_) => said.min(by_rule),
-        Asking::Caller(_) => said,
+        // Nobody acts for an operator, and what one says is meant.
+        Asking::Caller(_) | Asking::Operator(_) => said,
     })
 }

@@ -61,6 +61,10 @@ impl KeyLimits {
             }
             Asking::Caller(caller) => take(&self.caller, &caller.0, None, CALLER, governed),
             Asking::Sender(sender) => take(&self.webhook, &sender.0, None, WEBHOOK, governed),
+            // Few, and known by name; beside the services, of which none can be called so.
+            Asking::Operator(operator) => {
+                take(&self.caller, &format!("operator {}", operator.name), None, CALLER, governed)
+            }
         }
     }
 

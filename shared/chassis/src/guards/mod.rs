@@ -34,7 +34,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
     ApiProblem, Lifecycle, RequestContext, auth,
-    context::{Shared, USERS},
+    context::{OPERATORS, Shared, USERS},
     problem,
     signals::Signals,
 };
@@ -70,6 +70,7 @@ enum Asking {
     User(auth::User),
     Caller(auth::Caller),
     Sender(auth::Sender),
+    Operator(auth::Operator),
 }
 
 impl Asking {
@@ -79,6 +80,7 @@ impl Asking {
             Self::User(user) => user.tenant.as_deref().unwrap_or(USERS),
             Self::Caller(caller) => &caller.0,
             Self::Sender(sender) => &sender.0,
+            Self::Operator(_) => OPERATORS,
         }
     }
 }
@@ -177,8 +179,8 @@ impl Guards {
     }
 }
 
-/// Lets a request through to its handler, or answers in its place.
-pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
+/// Lets a request through to its handler, or answers in its place. Who asks has to be among its extensions.
+pub async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, Error> {
     let shared = request.app_data::<web::Data<Shared>>().cloned();
     let mut context = request.extensions().get::<RequestContext>().cloned();
     let asking = {
@@ -186,7 +188,8 @@ pub(crate) async fn admit<B: MessageBody>(request: ServiceRequest, next: Next<B>
         let user = extensions.get::<auth::User>().cloned().map(Asking::User);
         let caller = || extensions.get::<auth::Caller>().cloned().map(Asking::Caller);
         let sender = || extensions.get::<auth::Sender>().cloned().map(Asking::Sender);
-        user.or_else(caller).or_else(sender)
+        let operator = || extensions.get::<auth::Operator>().cloned().map(Asking::Operator);
+        user.or_else(caller).or_else(sender).or_else(operator)
     };
     let (Some(shared), Some(context), Some(asking)) = (shared, context.as_mut(), asking) else {
         return Err(ApiProblem::from(problem::internal()).into());

@@ -36,6 +36,20 @@ pub const ROUTES: &[&str] = &[
     "POST /v1/redemptions/{order_id}/release",
     "GET /v1/coupons/{code}",
     "GET /v1/recommendations",
+    "GET /v1/rules",
+    "POST /v1/rules",
+    "GET /v1/rules/current",
+    "POST /v1/rules/applied",
+    "GET /v1/rules/instances",
+    "POST /v1/rules/validate",
+    "GET /v1/rules/{version}",
+    "GET /v1/rules/{version}/diff",
+    "POST /v1/rules/{version}/canary",
+    "POST /v1/rules/{version}/promote",
+    "POST /v1/rules/{version}/rollback",
+    "GET /v1/switches",
+    "POST /v1/switches",
+    "GET /v1/audit",
 ];
 
 /// Whose route it is; `None` for one that is not in [`ROUTES`].
@@ -47,6 +61,7 @@ pub fn service_of(route: &str) -> Option<&'static str> {
         "payments" | "webhooks" => "payment",
         "redemptions" | "coupons" => "coupon",
         "recommendations" => "recommendation",
+        "rules" | "switches" | "audit" => "console",
         _ => "order",
     })
 }
@@ -136,6 +151,8 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
     // Less than 50 ms cannot hold a provider's answer, so order does not begin a charge with less.
     let charge = Route { timeout: ms(2_000), min_useful_budget: ms(50), ..Route::default() };
     let recommendations = Route { criticality: Criticality::Sheddable, ..Route::default() };
+    // A service waits here for news, half a minute at a time; every instance of every service does, all the time.
+    let news = Route { timeout: ms(31_000), max_waiting: 1_000, ..Route::default() };
     [
         (Rules::PLACE_ORDER, place),
         ("POST /v1/orders/{order_id}/cancel", cancel),
@@ -146,6 +163,7 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
         ("GET /v1/products/{sku}", pages),
         (Rules::CHARGE, charge),
         ("GET /v1/recommendations", recommendations),
+        ("GET /v1/rules/current", news),
     ]
     .into_iter()
     .map(|(name, route)| (name.to_owned(), route))

@@ -1,0 +1,38 @@
+//! Puts the console together; nothing is constructed anywhere else.
+
+use std::sync::Arc;
+
+use chassis::{App, Lifecycle, Wiring};
+use serde_json::json;
+use sqlx::migrate::Migrator;
+use utoipa::OpenApi;
+
+use crate::{
+    Config, http,
+    http::{Api, openapi::Document},
+    meters,
+};
+
+/// The console's own tables; versions from 100.
+pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/console");
+
+pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyhow::Result<App> {
+    let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
+    let pool = database.clone();
+    lifecycle.measured_by(move || pool.measure());
+    let (ready, state, close) = (database.clone(), database.clone(), database.clone());
+    Ok(App {
+        routes: http::routes(Api { database, lifecycle }),
+        openapi: Document::openapi(),
+        ready: Arc::new(move || {
+            let database = ready.clone();
+            Box::pin(async move { database.ping().await.map_err(|error| error.to_string()) })
+        }),
+        state: Arc::new(move || {
+            let (connections, idle) = state.connections();
+            json!({"database": {"connections": connections, "idle": idle}})
+        }),
+        meters: meters::describe,
+        close: Box::pin(async move { close.close().await }),
+    })
+}

@@ -1,0 +1,49 @@
+//! Who gets in, and what every answer tells a browser.
+
+use contracts::Service;
+use serde_json::json;
+use testkit::{caller_token, documented};
+
+use crate::desk::{Desk, json, user};
+
+#[tokio::test]
+async fn an_operator_gets_in_and_nobody_else() {
+    let desk = Desk::open().await;
+    for path in ["/v1/rules", "/v1/audit"] {
+        assert_eq!(desk.seen(path).await["items"], json!([]), "{path}");
+        let without = desk.app.get(path).send().await.unwrap();
+        assert_eq!(json(without, 401).await["type"], "urn:problem:unauthenticated");
+        let as_user = desk.app.get(path).bearer_auth(user()).send().await.unwrap();
+        assert_eq!(json(as_user, 403).await["type"], "urn:problem:forbidden");
+        let as_service = desk.app.get(path).bearer_auth(caller_token(Service::Order)).send().await.unwrap();
+        json(as_service, 401).await;
+    }
+}
+
+#[tokio::test]
+async fn every_answer_tells_browsers_to_trust_nothing_else_and_to_keep_nothing() {
+    let desk = Desk::open().await;
+    for answer in [desk.get("/v1/rules"), desk.get("/v1/nothing"), desk.app.get("/v1/rules")] {
+        let answer = answer.send().await.unwrap();
+        let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+        assert!(header("content-security-policy").starts_with("default-src 'self';"), "{answer:?}");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert_eq!((header("referrer-policy"), header("cache-control")), ("no-referrer".into(), "no-store".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_is_refused_by_name() {
+    let desk = Desk::open().await;
+    for (query, field) in [("limit=0", "limit"), ("limit=many", "limit"), ("cursor=x", "cursor"), ("page=1", "query")] {
+        let problem = json(desk.get(&format!("/v1/audit?{query}")).send().await.unwrap(), 400).await;
+        assert_eq!(problem["errors"][0]["field"], field, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_sent_the_answer_is_one_that_the_document_lists() {
+    let desk = Desk::open().await;
+    let token = testkit::operator_token("ada");
+    documented::check(&desk.app, &["1"], |_| vec![("authorization", format!("Bearer {token}"))]).await;
+}

@@ -1,0 +1,4 @@
+//! The console over HTTP.
+
+mod access;
+mod desk;
