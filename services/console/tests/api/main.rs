@@ -1,4 +1,6 @@
-//! The console over HTTP.
+//! The console over HTTP, on a database of its own.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share may fail them as they may themselves")]
 
 mod access;
 mod desk;
