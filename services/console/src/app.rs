@@ -10,7 +10,8 @@ use utoipa::OpenApi;
 use crate::{
     Config, http,
     http::{Api, openapi::Document},
-    meters,
+    jobs, meters,
+    workflow::{Board, Rulebook},
 };
 
 /// The console's own tables; versions from 100.
@@ -20,9 +21,13 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     let database = chassis::database::open(&wiring, config.database_url, &MIGRATIONS).await?;
     let pool = database.clone();
     lifecycle.measured_by(move || pool.measure());
+    let board = Board::open(database.clone()).await?;
+    lifecycle.spawn_background("board", |stop| board.clone().keep_up(stop));
+    lifecycle.spawn_background("instances", |stop| jobs::forget_gone(database.clone(), stop));
+    let rulebook = Rulebook { database: database.clone(), board };
     let (ready, state, close) = (database.clone(), database.clone(), database.clone());
     Ok(App {
-        routes: http::routes(Api { database, lifecycle }),
+        routes: http::routes(Api { rulebook, lifecycle }),
         openapi: Document::openapi(),
         ready: Arc::new(move || {
             let database = ready.clone();

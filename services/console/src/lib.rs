@@ -2,14 +2,18 @@
 //!
 //! It follows no version of the rules itself, so that none can shut out those who would have to take it back.
 //!
-//! Reading order: [`store`] (SQL) · [`http`] (who gets in, and the API) · [`app`], where all of it is put together.
+//! Reading order: [`domain`] (the life of a version, who is meant by it, a switch) · [`workflow`] (what operators do, and
+//! what is in force) · [`store`] (SQL) · [`jobs`] · [`http`] (who gets in, and the API) · [`app`], where all of it is put together.
 
 pub mod app;
 pub mod config;
+pub mod domain;
 pub mod error;
 pub mod http;
+pub mod jobs;
 pub mod meters;
 pub mod store;
+pub mod workflow;
 
 pub use config::Config;
 pub use error::Error;

@@ -4,9 +4,11 @@
 //! document, refuses unknown keys, and validates it as a whole, so that a bad one never comes into force.
 //!
 //! Reading order: [`schema`](self) (what can be said, with the defaults) · `document` (from text to rules, and every
-//! refusal with its path and line) · `validate` (what one value must be given another) · [`source`] (which document
+//! refusal with its path and line) · `validate` (what one value must be given another) ·
+//! `changes` (what differs between two) · [`source`] (which document
 //! to start with, and what to keep for the next time) · [`handle`] (the rules in force, and their change).
 
+mod changes;
 mod document;
 pub mod handle;
 mod millis;
@@ -15,6 +17,7 @@ mod schema;
 pub mod source;
 mod validate;
 
+pub use changes::Change;
 pub use document::{Invalid, RulesError};
 pub use handle::{InForce, RulesHandle};
 pub use schema::{

@@ -21,7 +21,7 @@ pub(super) async fn list(
     query: Query<PageQuery>,
 ) -> Result<HttpResponse, ApiProblem> {
     let (limit, below) = query.0.read()?;
-    let database = api.database.clone();
+    let database = api.rulebook.database.clone();
     answer(&api, async move {
         let mut tx = database.begin(context.deadline).await?;
         audit::page(&mut tx, limit, below).await

@@ -1,23 +1,24 @@
 //! The API: who gets in, extract, hand over to the main runtime, render.
 
 mod audit;
+mod current;
 pub mod openapi;
 pub mod operator;
 mod rules;
+mod switches;
 
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, middleware::from_fn, web};
 use chassis::{ApiProblem, Lifecycle, problem, server::Routes};
-use durable::Database;
 use serde::Serialize;
 
-use crate::Error;
+use crate::{Error, workflow::Rulebook};
 
 /// What handlers need; one a process.
 #[derive(Clone)]
 pub struct Api {
-    pub database: Database,
+    pub rulebook: Rulebook,
     pub lifecycle: Lifecycle,
 }
 
@@ -27,10 +28,17 @@ pub fn routes(api: Api) -> Routes {
     Arc::new(move |config| {
         let scope = web::scope("/v1")
             .wrap(from_fn(operator::require_operator))
-            .service(web::resource("/rules").get(rules::list).default_service(problem::only("GET")))
+            .configure(rules::routes)
+            .service(
+                web::resource("/switches")
+                    .get(switches::list)
+                    .post(switches::turn)
+                    .default_service(problem::only("GET, POST")),
+            )
             .service(web::resource("/audit").get(audit::list).default_service(problem::only("GET")))
             .default_service(web::to(problem::unknown_path));
-        config.app_data(api.clone()).service(scope);
+        // Before the operators' scope, which has the same beginning.
+        config.app_data(api.clone()).configure(current::routes).service(scope);
     })
 }
 

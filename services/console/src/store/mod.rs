@@ -1,6 +1,7 @@
 //! SQL, a file a table. Functions take the caller's transaction; none of them begins or ends one.
 
 pub mod audit;
+pub mod instances;
 pub mod versions;
 
 use durable::StorageError;

@@ -4,19 +4,38 @@ use contracts::Service;
 use serde_json::json;
 use testkit::{caller_token, documented};
 
-use crate::desk::{Desk, json, user};
+use crate::desk::{Desk, body, user};
 
 #[tokio::test]
 async fn an_operator_gets_in_and_nobody_else() {
     let desk = Desk::open().await;
-    for path in ["/v1/rules", "/v1/audit"] {
-        assert_eq!(desk.seen(path).await["items"], json!([]), "{path}");
+    for path in ["/v1/rules", "/v1/audit", "/v1/rules/instances", "/v1/switches", "/v1/rules/1"] {
         let without = desk.app.get(path).send().await.unwrap();
-        assert_eq!(json(without, 401).await["type"], "urn:problem:unauthenticated");
+        assert_eq!(body(without, 401).await["type"], "urn:problem:unauthenticated");
         let as_user = desk.app.get(path).bearer_auth(user()).send().await.unwrap();
-        assert_eq!(json(as_user, 403).await["type"], "urn:problem:forbidden");
+        assert_eq!(body(as_user, 403).await["type"], "urn:problem:forbidden");
         let as_service = desk.app.get(path).bearer_auth(caller_token(Service::Order)).send().await.unwrap();
-        json(as_service, 401).await;
+        body(as_service, 401).await;
+    }
+    assert_eq!(desk.seen("/v1/audit").await, json!({"items": [], "next_cursor": null}));
+}
+
+#[tokio::test]
+async fn a_service_asks_and_reports_for_itself_alone() {
+    let desk = Desk::open().await;
+    let asked = "/v1/rules/current?service=order&instance=order-0";
+    body(desk.app.get(asked).send().await.unwrap(), 401).await;
+    body(desk.get(asked).send().await.unwrap(), 401).await;
+    let as_other = desk.app.get(asked).bearer_auth(caller_token(Service::Coupon)).send().await.unwrap();
+    body(as_other, 403).await;
+    let report = json!({"service": "order", "instance": "order-0", "version": 0, "origin": "default"});
+    let as_other = desk.app.post("/v1/rules/applied").bearer_auth(caller_token(Service::Coupon)).json(&report);
+    body(as_other.send().await.unwrap(), 403).await;
+    for query in
+        ["instance=order-0", "service=order", "service=mail&instance=x", "service=order&instance=x&wait_ms=30001"]
+    {
+        let asked = desk.app.get(&format!("/v1/rules/current?{query}")).bearer_auth(caller_token(Service::Order));
+        body(asked.send().await.unwrap(), 400).await;
     }
 }
 
@@ -36,7 +55,7 @@ async fn every_answer_tells_browsers_to_trust_nothing_else_and_to_keep_nothing()
 async fn a_page_that_cannot_be_is_refused_by_name() {
     let desk = Desk::open().await;
     for (query, field) in [("limit=0", "limit"), ("limit=many", "limit"), ("cursor=x", "cursor"), ("page=1", "query")] {
-        let problem = json(desk.get(&format!("/v1/audit?{query}")).send().await.unwrap(), 400).await;
+        let problem = body(desk.get(&format!("/v1/audit?{query}")).send().await.unwrap(), 400).await;
         assert_eq!(problem["errors"][0]["field"], field, "{query}");
     }
 }
@@ -44,6 +63,10 @@ async fn a_page_that_cannot_be_is_refused_by_name() {
 #[tokio::test]
 async fn whatever_is_sent_the_answer_is_one_that_the_document_lists() {
     let desk = Desk::open().await;
+    for _ in 0..8 {
+        desk.draft("").await;
+    }
     let token = testkit::operator_token("ada");
-    documented::check(&desk.app, &["1"], |_| vec![("authorization", format!("Bearer {token}"))]).await;
+    let known = ["", "version = 1", "order-0", "payment", "defer", "order", "console"];
+    documented::check(&desk.app, &known, |_| vec![("authorization", format!("Bearer {token}"))]).await;
 }

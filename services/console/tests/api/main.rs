@@ -4,3 +4,6 @@
 
 mod access;
 mod desk;
+mod process;
+mod switches;
+mod versions;
