@@ -5,6 +5,9 @@ pub const AUTH_JWT_SECRET: &str = "dev-only-user-token-secret-0123456789";
 /// Signs the provider's webhooks.
 pub const WEBHOOK_SECRET: &str = "dev-only-webhook-secret-0123456789abc";
 
+/// Lets the operator `operator` into the console.
+pub const OPERATOR_PASSWORD: &str = "operator-in-development";
+
 const INTERNAL_PREFIX: &str = "dev-only-internal-token-of-";
 
 /// The token that `service` shows when it calls another.
@@ -16,5 +19,5 @@ pub fn internal_token(service: &str) -> String {
 /// Whether `secret` is one of the above.
 #[must_use]
 pub fn is_well_known(secret: &str) -> bool {
-    secret == AUTH_JWT_SECRET || secret == WEBHOOK_SECRET || secret.starts_with(INTERNAL_PREFIX)
+    [AUTH_JWT_SECRET, WEBHOOK_SECRET, OPERATOR_PASSWORD].contains(&secret) || secret.starts_with(INTERNAL_PREFIX)
 }

@@ -4,7 +4,8 @@
 //! run at shutdown) · [`server`] (the two listeners) · [`context`] (what travels with a request) · [`auth`] ·
 //! [`guards`] (what a request passes before its handler) · [`extract`] (bodies, paths and queries that fail with problems)
 //! · [`problem`] · [`downstream`] (outbound calls and the evidence that they leave) · [`signals`] (what follows from how
-//! calls went) · [`degradation`] and [`degradable`] (what is served with less) · [`database`] · `alerts` · `browser` · [`admin`] ·
+//! calls went) · [`degradation`] and [`degradable`] (what is served with less) · [`database`] ·
+//! [`rules_file`], [`rules_console`] and the `rules_desk` between them · `alerts` · `browser` · [`admin`] ·
 //! [`openapi`] · [`telemetry`] · `meters` (what each metric means) · [`collector`] (where spans go) · [`crash`] (where a
 //! process may be made to die).
 
@@ -28,7 +29,10 @@ pub mod lifecycle;
 mod meters;
 pub mod openapi;
 pub mod problem;
+pub mod rules_console;
+mod rules_desk;
 pub mod rules_file;
+mod rules_kept;
 pub mod server;
 pub mod service;
 pub mod signals;

@@ -106,6 +106,10 @@ fn outbound_guards() {
 fn rules() {
     describe_gauge!("stability_rules_version", "The version of the rules in force; 0 are the built-in ones.");
     describe_gauge!("stability_rules_origin", "1 at where the rules in force came from, 0 at the other origins.");
+    describe_gauge!(
+        "stability_rules_console_answers",
+        "1 while the console answers, 0 while it does not; absent where none is named."
+    );
     describe_counter!("stability_rules_refused_total", "Rule sets that arrived and were not valid.");
     // At zero before the first: of a series that begins with a one, a rate would not see it.
     counter!("stability_rules_refused_total").increment(0);

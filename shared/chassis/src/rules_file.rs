@@ -1,13 +1,11 @@
-//! Rules from files: which ones to start with, the watch on `RULES_FILE`, and the last known good on disk.
+//! Rules from files: which ones to start with, and the watch on `RULES_FILE`.
 //!
-//! What to do with what is read is decided in [`rules::source`]; here is the reading and writing. A file that changes
-//! comes into force without a restart once it is valid; a bad one is refused with everything that is wrong with it, and
-//! the rules in force stay. Whatever comes into force is kept in `RULES_LAST_KNOWN_GOOD`, so that the next start
-//! does not depend on whoever gave it.
+//! What to do with what is read is decided in [`rules::source`] and at the `rules_desk`; here is the reading. A file that
+//! changes comes into force without a restart once it is valid; a bad one is refused with everything that is wrong with
+//! it, and the rules in force stay.
 
 use std::{
     fs, io,
-    io::Write,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,12 +14,14 @@ use std::{
 
 use rules::{
     Origin, Rules, RulesHandle,
-    source::{self, Kept, Seen, Stamp},
+    source::{self, Own, Seen, Stamp},
 };
 
 use crate::{
     Lifecycle,
     env::{ConfigError, Env, bad},
+    rules_desk::Desk,
+    rules_kept::Shelf,
 };
 
 /// How often the file is looked at: soon for a person, and one `stat` a second.
@@ -36,17 +36,9 @@ pub struct LoadedRules {
     pub origin: Origin,
     /// For everything else.
     pub handle: RulesHandle,
-    files: Arc<Files>,
-}
-
-#[derive(Debug, Default)]
-struct Files {
+    pub(crate) desk: Arc<Desk>,
     /// `RULES_FILE`
     watched: Option<PathBuf>,
-    /// `RULES_LAST_KNOWN_GOOD`: where the last rules in force are kept. Unset: they are not, since no place is right
-    /// everywhere.
-    kept: Option<PathBuf>,
-    keep_first: Option<Kept>,
     passed_over: Vec<String>,
 }
 
@@ -54,23 +46,32 @@ impl LoadedRules {
     /// Rules that come from no file and that no file changes.
     #[must_use]
     pub fn fixed(rules: Rules, origin: Origin) -> Self {
+        let own = Own { rules: rules.clone(), origin, document: None };
+        Self::on(rules, origin, own, Shelf::default())
+    }
+
+    fn on(rules: Rules, origin: Origin, own: Own, shelf: Shelf) -> Self {
         let handle = RulesHandle::new(rules.clone(), origin);
-        Self { rules, origin, handle, files: Arc::default() }
+        let is_ruled = origin == Origin::LastKnownGood && own.origin != Origin::LastKnownGood;
+        let desk = Arc::new(Desk::new(handle.clone(), shelf, own, is_ruled));
+        Self { rules, origin, handle, desk, watched: None, passed_over: Vec::new() }
+    }
+
+    /// What came into force before anything was built is what the process starts with.
+    pub(crate) fn catch_up(&mut self) {
+        let in_force = self.handle.in_force();
+        (self.rules, self.origin) = ((*in_force.rules).clone(), in_force.origin);
     }
 
     /// Takes care of the files from now until shutdown.
     pub fn watch(&self, lifecycle: &Lifecycle) {
-        for reason in &self.files.passed_over {
+        for reason in &self.passed_over {
             tracing::error!(reason, rules_origin = ?self.origin, "rules that cannot be used were passed over");
         }
-        if let Some(kept) = &self.files.keep_first {
-            keep(self.files.kept.as_deref(), kept);
-        }
-        let Some(path) = self.files.watched.clone() else { return };
+        self.desk.begin();
+        let Some(path) = self.watched.clone() else { return };
         // What the process started with is no news.
-        let known = self.files.keep_first.as_ref().map(|kept| kept.document.clone());
-        let mut watch =
-            Watch { path, kept: self.files.kept.clone(), seen: Seen::with(known), handle: self.handle.clone() };
+        let mut watch = Watch { path, seen: Seen::with(self.desk.of_file()), desk: self.desk.clone() };
         lifecycle.spawn_background("rules", |stop| async move {
             let mut tick = tokio::time::interval(POLL);
             loop {
@@ -99,18 +100,17 @@ impl LoadedRules {
 /// was kept, stops the start.
 pub fn load(env: &mut Env) -> Result<LoadedRules, ConfigError> {
     let watched = env.get("RULES_FILE").map(PathBuf::from);
-    let kept = env.get("RULES_LAST_KNOWN_GOOD").map(PathBuf::from);
-    let start = source::at_start(kept.as_deref().and_then(read_kept), watched.as_deref().map(read))
-        .map_err(|reason| bad("RULES_FILE", reason))?;
-    let files = Files { watched, kept, keep_first: start.keep, passed_over: start.passed_over };
-    Ok(LoadedRules { files: Arc::new(files), ..LoadedRules::fixed(start.rules, start.origin) })
+    let shelf = Shelf(env.get("RULES_LAST_KNOWN_GOOD").map(PathBuf::from));
+    let start =
+        source::at_start(shelf.read(), watched.as_deref().map(read)).map_err(|reason| bad("RULES_FILE", reason))?;
+    let passed_over = start.passed_over;
+    Ok(LoadedRules { watched, passed_over, ..LoadedRules::on(start.rules, start.origin, start.own, shelf) })
 }
 
 struct Watch {
     path: PathBuf,
-    kept: Option<PathBuf>,
     seen: Seen,
-    handle: RulesHandle,
+    desk: Arc<Desk>,
 }
 
 impl Watch {
@@ -128,15 +128,10 @@ impl Watch {
             return;
         }
         match Rules::from_toml(&document) {
-            Ok(rules) => {
-                let rule_version = rules.version;
-                self.handle.apply(rules, Origin::File);
-                tracing::info!(rule_version, rules_origin = ?Origin::File, "new rules are in force");
-                keep(self.kept.as_deref(), &Kept { origin: Origin::File, document });
-            }
+            Ok(rules) => self.desk.file_says(document, rules),
             Err(error) => {
                 metrics::counter!("stability_rules_refused_total").increment(1);
-                let rule_version = self.handle.current().version;
+                let rule_version = self.desk.handle.current().version;
                 tracing::error!(%error, rule_version, "the rules file was refused; the rules in force stay");
             }
         }
@@ -147,42 +142,10 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// `None` where nothing has been kept yet.
-fn read_kept(path: &Path) -> Option<Result<Kept, String>> {
-    match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => Some(Err(format!("{}: {error}", path.display()))),
-        Ok(text) => Some(Kept::from_text(&text).map_err(|e| format!("{}: {}", path.display(), e.message()))),
-    }
-}
-
 /// Follows symbolic links, which is how a ConfigMap changes.
 fn stamp(path: &Path) -> io::Result<Stamp> {
     let found = fs::metadata(path)?;
     Ok(Stamp { modified: found.modified().ok(), length: found.len(), inode: found.ino() })
-}
-
-/// A service goes on without: what it would be needed for is the next start.
-fn keep(path: Option<&Path>, kept: &Kept) {
-    let Some(path) = path else { return };
-    let written = kept.to_text().map_err(io::Error::other).and_then(|text| replace(path, &text));
-    if let Err(error) = written {
-        tracing::warn!(%error, path = %path.display(), "the rules in force could not be kept for the next start");
-    }
-}
-
-/// Either the old text or the new one is there, also after a crash.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut beside = path.as_os_str().to_owned();
-    // Of two processes that share a path, neither writes into the other's half.
-    beside.push(format!(".{}", std::process::id()));
-    let mut file = fs::File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    fs::File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
@@ -214,12 +177,13 @@ mod tests {
         }
 
         fn watch(&self) -> Watch {
-            Watch {
-                path: self.0.join("rules.toml"),
-                kept: Some(self.0.join("state/kept.toml")),
-                seen: Seen::default(),
-                handle: RulesHandle::new(Rules::default(), Origin::Default),
-            }
+            let own = Own { rules: Rules::default(), origin: Origin::Default, document: None };
+            let loaded = LoadedRules::on(Rules::default(), Origin::Default, own, self.shelf());
+            Watch { path: self.0.join("rules.toml"), seen: Seen::default(), desk: loaded.desk }
+        }
+
+        fn shelf(&self) -> Shelf {
+            Shelf(Some(self.0.join("state/kept.toml")))
         }
     }
 
@@ -247,16 +211,16 @@ mod tests {
         let folder = Folder::new();
         let mut watch = folder.watch();
         watch.look();
-        assert_eq!(watch.handle.in_force().origin, Origin::Default, "there is no file yet");
+        assert_eq!(watch.desk.handle.in_force().origin, Origin::Default, "there is no file yet");
         folder.file("rules.toml", "version = 1");
         watch.look();
-        assert_eq!((watch.handle.current().version, watch.handle.in_force().origin), (1, Origin::File));
+        assert_eq!((watch.desk.handle.current().version, watch.desk.handle.in_force().origin), (1, Origin::File));
         folder.file("rules.toml", "version = 22\nverison = 3");
         watch.look();
-        assert_eq!(watch.handle.current().version, 1);
+        assert_eq!(watch.desk.handle.current().version, 1);
         folder.file("rules.toml", "version = 333");
         watch.look();
-        assert_eq!(watch.handle.current().version, 333);
+        assert_eq!(watch.desk.handle.current().version, 333);
     }
 
     #[test]
@@ -271,11 +235,11 @@ mod tests {
         symlink("data/rules.toml", folder.0.join("rules.toml")).unwrap();
         let mut watch = folder.watch();
         watch.look();
-        assert_eq!(watch.handle.current().version, 1);
+        assert_eq!(watch.desk.handle.current().version, 1);
         symlink("two", folder.0.join("next")).unwrap();
         fs::rename(folder.0.join("next"), folder.0.join("data")).unwrap();
         watch.look();
-        assert_eq!(watch.handle.current().version, 2);
+        assert_eq!(watch.desk.handle.current().version, 2);
     }
 
     #[test]
@@ -286,7 +250,7 @@ mod tests {
         folder.file("rules.toml", "version = 8\nverison = 8");
         let loaded = folder.load().unwrap();
         assert_eq!((loaded.rules.version, loaded.origin), (7, Origin::LastKnownGood));
-        assert!(loaded.files.passed_over[0].contains("verison"), "{:?}", loaded.files.passed_over);
+        assert!(loaded.passed_over[0].contains("verison"), "{:?}", loaded.passed_over);
         fs::remove_file(folder.0.join("rules.toml")).unwrap();
         assert_eq!(folder.load().unwrap().rules.version, 7);
     }
@@ -299,7 +263,7 @@ mod tests {
             folder.file("rules.toml", &format!("version = {version}{}", "\n#".repeat(version)));
             watch.look();
         }
-        let kept = read_kept(&folder.0.join("state/kept.toml")).unwrap().unwrap();
+        let kept = folder.shelf().read().unwrap().unwrap();
         assert_eq!(kept.document, "version = 3\n#\n#\n#");
         assert_eq!(fs::read_dir(folder.0.join("state")).unwrap().count(), 1);
     }
@@ -311,6 +275,6 @@ mod tests {
         folder.file("state", "a file where a folder should be");
         let mut watch = folder.watch();
         watch.look();
-        assert_eq!(watch.handle.current().version, 7);
+        assert_eq!(watch.desk.handle.current().version, 7);
     }
 }

@@ -1,6 +1,7 @@
 //! A service's process from start to end.
 //!
-//! Start: configuration, log, rules, then the service builds itself (database, migrations, jobs), then the listeners,
+//! Start: configuration, log, rules (from the console if it answers within a second, else as they are kept, from the
+//! file or built in), then the service builds itself (database, migrations, jobs), then the listeners,
 //! then ready. End, on SIGTERM: not ready → the notice that load balancers need → the listener closes → requests and
 //! work come to their end → jobs finish what they have in hand (consumers commit, the relay flushes) → pools close →
 //! the last spans leave. A second signal, or a shutdown that takes too long, ends the process at once; nothing is lost
@@ -32,7 +33,7 @@ use crate::{
     context::Shared,
     env::{ConfigError, Env},
     guards::{Guards, SharedRedis},
-    openapi,
+    openapi, rules_console,
     rules_file::{self, LoadedRules},
     server::{self, Listeners, Routes},
     telemetry::{self, TelemetryConfig},
@@ -59,6 +60,9 @@ pub struct Wiring {
     pub dev: bool,
     pub credentials: Credentials,
     pub rules: LoadedRules,
+    /// `CONSOLE_URL`: who is asked for the rules; unset, nobody is. The console itself follows none of its versions, so that
+    /// none can shut out those who have to take it back.
+    pub console: Option<String>,
     /// Where quotas of the whole cluster are counted; `None`: each instance takes its part of them.
     pub redis: Option<RedisWiring>,
     /// `ALERT_WEBHOOK_URL`: is told of every change of a breaker's state, and of what waits for a person; unset, nobody
@@ -66,6 +70,7 @@ pub struct Wiring {
     pub alert_webhook: Option<String>,
 }
 
+const CONSOLE: &str = "CONSOLE_URL";
 const ALERT_WEBHOOK: &str = "ALERT_WEBHOOK_URL";
 
 /// The Redis that the instances of a service share. Nothing has to answer there.
@@ -107,6 +112,10 @@ impl Wiring {
             dev: env.is_dev()?,
             credentials: Credentials::from_env(service, env)?,
             rules: rules_file::load(env)?,
+            console: match env.get(CONSOLE) {
+                Some(url) if service != Service::Console => Some(env.url_or(CONSOLE, &url)?),
+                _ => None,
+            },
             redis: RedisWiring::from_env(service, env),
             alert_webhook: match env.get(ALERT_WEBHOOK) {
                 Some(url) => Some(env.url_or(ALERT_WEBHOOK, &url)?),
@@ -186,6 +195,7 @@ pub fn serve(wiring: &Wiring, lifecycle: Lifecycle, mut app: App) -> io::Result<
     (app.meters)();
     refuse_unruled(&admin.openapi)?;
     wiring.rules.watch(&lifecycle);
+    rules_console::follow(wiring, &lifecycle);
     guards.keep_up(&wiring.rules.handle, &lifecycle);
     let credentials = web::Data::new(wiring.credentials.clone());
     let header_timeout = server::header_timeout(wiring.service, wiring.behind_gateway);
@@ -245,7 +255,7 @@ where
     code
 }
 
-async fn run<C, B, Fut>(collector: Option<String>, wiring: Wiring, own: C, build: B) -> anyhow::Result<ExitCode>
+async fn run<C, B, Fut>(collector: Option<String>, mut wiring: Wiring, own: C, build: B) -> anyhow::Result<ExitCode>
 where
     B: FnOnce(C, Wiring, Lifecycle) -> Fut,
     Fut: Future<Output = anyhow::Result<App>>,
@@ -263,6 +273,7 @@ where
     let collector = collector.map(|endpoint| Collector::start(&endpoint, &wiring)).transpose()?;
     let lifecycle = Lifecycle::new(Handle::current());
     tokio::spawn(telemetry::metrics_upkeep());
+    rules_console::at_start(&mut wiring).await;
     let app = tokio::select! {
         built = build(own, wiring.clone(), lifecycle.clone()) => built?,
         () = signalled() => return Ok(ExitCode::SUCCESS),

@@ -17,6 +17,9 @@ use crate::{Origin, Rules};
 pub struct Kept {
     /// `file` or `console`.
     pub origin: Origin,
+    /// The number that the console gave it, which counts whatever the document calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
     /// Word for word, so that what it leaves out follows the defaults of whoever reads it.
     pub document: String,
 }
@@ -35,13 +38,23 @@ impl Kept {
     }
 }
 
+/// What a process runs on without a console.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Own {
+    pub rules: Rules,
+    /// `file`, `last_known_good` or `default`.
+    pub origin: Origin,
+    /// Where it comes from a file.
+    pub document: Option<String>,
+}
+
 /// What a process starts with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
     pub rules: Rules,
     pub origin: Origin,
-    /// To be kept for the next start.
-    pub keep: Option<Kept>,
+    /// What it is to return to when the console has no version in force any more.
+    pub own: Own,
     /// What could not be used, and why.
     pub passed_over: Vec<String>,
 }
@@ -53,33 +66,34 @@ pub fn at_start(kept: Option<Result<Kept, String>>, file: Option<Result<String, 
     let mut passed_over = Vec::new();
     let kept = kept.and_then(|kept| {
         let read = kept.and_then(|kept| match Rules::from_toml(&kept.document) {
-            Ok(rules) => Ok((kept, rules)),
+            Ok(rules) => Ok((Rules { version: kept.version.unwrap_or(rules.version), ..rules }, kept)),
             Err(error) => Err(error.to_string()),
         });
         read.map_err(|reason| passed_over.push(format!("the last known good rules: {reason}"))).ok()
     });
-    if let Some((Kept { origin: Origin::Console, .. }, rules)) = kept {
-        return Ok(Start { rules, origin: Origin::LastKnownGood, keep: None, passed_over });
-    }
+    let (of_console, of_file) = match kept {
+        Some((rules, Kept { origin: Origin::Console, .. })) => (Some(rules), None),
+        Some((rules, Kept { document, .. })) => (None, Some((rules, document))),
+        None => (None, None),
+    };
     let was_named = file.is_some();
-    if let Some(read) = file {
+    let read = file.and_then(|read| {
         let read = read.and_then(|document| match Rules::from_toml(&document) {
-            Ok(rules) => Ok((document, rules)),
+            Ok(rules) => Ok(Own { rules, origin: Origin::File, document: Some(document) }),
             Err(error) => Err(error.to_string()),
         });
-        match read {
-            Ok((document, rules)) => {
-                let keep = Some(Kept { origin: Origin::File, document });
-                return Ok(Start { rules, origin: Origin::File, keep, passed_over });
-            }
-            Err(reason) => passed_over.push(format!("the file: {reason}")),
-        }
-    }
-    match kept {
-        Some((_, rules)) => Ok(Start { rules, origin: Origin::LastKnownGood, keep: None, passed_over }),
-        None if was_named => Err(passed_over.join("; ")),
-        None => Ok(Start { rules: Rules::default(), origin: Origin::Default, keep: None, passed_over }),
-    }
+        read.map_err(|reason| passed_over.push(format!("the file: {reason}"))).ok()
+    });
+    let own = match (read, of_file) {
+        (Some(own), _) => own,
+        (None, Some((rules, document))) => Own { rules, origin: Origin::LastKnownGood, document: Some(document) },
+        (None, None) if was_named && of_console.is_none() => return Err(passed_over.join("; ")),
+        (None, None) => Own { rules: Rules::default(), origin: Origin::Default, document: None },
+    };
+    Ok(match of_console {
+        Some(rules) => Start { rules, origin: Origin::LastKnownGood, own, passed_over },
+        None => Start { rules: own.rules.clone(), origin: own.origin, own, passed_over },
+    })
 }
 
 /// What a look at a file's metadata tells. A ConfigMap is changed by turning a symbolic link to another folder, which
@@ -132,7 +146,7 @@ mod tests {
     const BAD: &str = "version = 2\nverison = 3";
 
     fn kept(origin: Origin, document: &str) -> Option<Result<Kept, String>> {
-        Some(Ok(Kept { origin, document: document.to_owned() }))
+        Some(Ok(Kept { origin, version: None, document: document.to_owned() }))
     }
 
     fn file(document: &str) -> Option<Result<String, String>> {
@@ -171,17 +185,29 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_file_said_is_kept_at_the_start() {
-        let keep = |start: Start| start.keep.map(|kept| (kept.origin, kept.document));
-        assert_eq!(keep(at_start(None, file(ONE)).unwrap()), Some((Origin::File, ONE.to_owned())));
-        assert_eq!(keep(at_start(None, None).unwrap()), None);
-        assert_eq!(keep(at_start(kept(Origin::Console, ONE), None).unwrap()), None);
+    fn under_the_console_s_rules_there_are_some_of_its_own_to_return_to() {
+        let own = |kept, file| {
+            let own = at_start(kept, file).unwrap().own;
+            (own.rules.version, own.origin)
+        };
+        assert_eq!(own(kept(Origin::Console, TWO), file(ONE)), (1, Origin::File));
+        assert_eq!(own(kept(Origin::Console, TWO), None), (0, Origin::Default));
+        assert_eq!(own(kept(Origin::Console, TWO), file(BAD)), (0, Origin::Default));
+        assert_eq!(own(kept(Origin::File, ONE), file(BAD)), (1, Origin::LastKnownGood));
+        assert_eq!(own(None, file(ONE)), (1, Origin::File));
+    }
+
+    #[test]
+    fn the_number_that_the_console_gave_counts() {
+        let kept = Kept { origin: Origin::Console, version: Some(9), document: ONE.to_owned() };
+        let start = at_start(Some(Ok(kept)), None).unwrap();
+        assert_eq!((start.rules.version, start.origin), (9, Origin::LastKnownGood));
     }
 
     #[test]
     fn what_is_kept_is_read_back_word_for_word() {
         let document = "# mine\nversion = 7\n[route.\"POST /v1/orders\"]\ntimeout_ms = 2900\n\n'''\n\"\"\"".to_owned();
-        let kept = Kept { origin: Origin::Console, document };
+        let kept = Kept { origin: Origin::Console, version: Some(7), document };
         assert_eq!(Kept::from_text(&kept.to_text().unwrap()).unwrap(), kept);
     }
 

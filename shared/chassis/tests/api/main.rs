@@ -7,6 +7,7 @@ mod answers;
 mod composite;
 mod criticality;
 mod downstream;
+mod following;
 mod inbound;
 mod metrics;
 mod outbound;

@@ -12,7 +12,7 @@ use utoipa::OpenApi;
 
 #[derive(OpenApi)]
 #[openapi()]
-struct Document;
+pub struct Document;
 
 /// A route that is served and that no rule can name.
 #[derive(OpenApi)]
@@ -23,7 +23,7 @@ struct Forgotten;
 #[expect(dead_code, reason = "only its description is used")]
 fn unruled() {}
 
-fn app(openapi: utoipa::openapi::OpenApi) -> App {
+pub fn app(openapi: utoipa::openapi::OpenApi) -> App {
     App {
         routes: Arc::new(|_: &mut web::ServiceConfig| {}),
         openapi,
@@ -43,7 +43,7 @@ fn wiring(file: Option<&PathBuf>, kept: Option<&PathBuf>) -> Wiring {
     Wiring::from_env(Service::Inventory, &mut env).unwrap()
 }
 
-async fn rules_of(running: &service::Running) -> (i64, String) {
+pub async fn rules_of(running: &service::Running) -> (i64, String) {
     let url = format!("http://{}/internal/state", running.admin_addr());
     let state: Value = reqwest::get(url).await.unwrap().json().await.unwrap();
     (state["rules"]["version"].as_i64().unwrap(), state["rules"]["origin"].as_str().unwrap().to_owned())
