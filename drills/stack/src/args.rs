@@ -63,7 +63,7 @@ pub enum Command {
         #[arg(long, value_name = "N", value_parser = port_base)]
         port_base: Option<u16>,
     },
-    /// Look after rules files.
+    /// Look after rules files, and after the versions that the console has.
     #[command(subcommand)]
     Rules(Rules),
     /// Look after dead letters: messages that a consumer could not use.
@@ -94,6 +94,76 @@ pub enum Command {
 pub enum Rules {
     /// Say everything that is wrong with a rules file. Exit code 0: it is valid, 1: it is not.
     Check { file: PathBuf },
+    /// List the versions, newest first, and what each instance runs on.
+    List {
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        to: Console,
+    },
+    /// Publish a file as a new version. It is a draft, and in force nowhere.
+    Publish {
+        file: PathBuf,
+        /// Whom to ask about it; by default whoever publishes.
+        #[arg(long, value_name = "WHO")]
+        owner: Option<String>,
+        /// The newest version that you have seen; by default the newest that there is.
+        #[arg(long, value_name = "VERSION")]
+        based_on: Option<i64>,
+        #[command(flatten)]
+        act: Act,
+    },
+    /// Try a version out on some instances.
+    Canary {
+        version: i64,
+        /// By name; several separated by commas.
+        #[arg(long = "to", value_name = "INSTANCE", value_delimiter = ',', required = true)]
+        instances: Vec<String>,
+        #[command(flatten)]
+        act: Act,
+    },
+    /// Put a version in force everywhere; by default the one that is tried out, or else the newest.
+    Promote {
+        version: Option<i64>,
+        #[command(flatten)]
+        act: Act,
+    },
+    /// Take a version back; by default the one that is tried out, or else the one in force.
+    Rollback {
+        version: Option<i64>,
+        #[command(flatten)]
+        act: Act,
+    },
+    /// Turn a switch, at once and everywhere.
+    Switch {
+        feature: String,
+        value: String,
+        #[command(flatten)]
+        act: Act,
+    },
+}
+
+/// Who acts, and why.
+#[derive(Debug, Clone, Args)]
+pub struct Act {
+    /// For the history.
+    #[arg(long, value_name = "TEXT", default_value = "by ./dev rules")]
+    pub reason: String,
+    #[command(flatten)]
+    pub to: Console,
+}
+
+/// Which console, and as whom.
+#[derive(Debug, Clone, Args)]
+pub struct Console {
+    /// Your name in the history; by default the one of your account.
+    #[arg(long, value_name = "NAME")]
+    pub operator: Option<String>,
+    /// Of a system that was started otherwise, such as containers.
+    #[arg(long, value_name = "URL")]
+    pub console: Option<String>,
+    #[arg(long, value_name = "N", value_parser = port_base)]
+    pub port_base: Option<u16>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -26,6 +26,7 @@ mod process;
 mod redis;
 mod roster;
 mod rules_check;
+mod rules_versions;
 mod say;
 mod state;
 mod status;
@@ -90,7 +91,8 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Logs { service, follow, lines, port_base } => {
             logs::run(&checkout, port_base, service.as_ref(), lines, follow).await?;
         }
-        Command::Token(_) | Command::Rules(_) => {}
+        Command::Rules(wanted) => return rules_versions::run(&checkout, wanted).await,
+        Command::Token(_) => {}
         Command::Dlq(wanted) => dlq::run(&checkout, &wanted).await?,
         Command::Oracle(wanted) => return Ok(oracle::run(&checkout, &wanted).await),
         Command::Restart { name, kill, env, port_base } => restart(&checkout, port_base, &name, kill, &env).await?,

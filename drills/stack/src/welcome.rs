@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use chassis::dev_secrets;
 use serde_json::Value;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     layout::Layout,
     say::say,
     state::KafkaKind,
-    system::System,
+    system::{System, console_url},
     token,
 };
 
@@ -58,6 +59,10 @@ pub async fn first_order(layout: &Layout, up: &Up) -> Result<()> {
     say!("  token={token}");
     say!("  curl -i {order}/v1/orders -H \"authorization: Bearer $token\" -H 'content-type: application/json' \\");
     say!("    -H \"idempotency-key: $(date +%s%N)\" -d '{body}'");
+    if !up.no_console {
+        let (url, password) = (console_url(layout), dev_secrets::OPERATOR_PASSWORD);
+        say!("\nthe console, for operators: {url}, name `operator`, password `{password}`");
+    }
     Ok(())
 }
 
