@@ -34,7 +34,8 @@ const DATABASES: &str = "postgres://postgres:development@127.0.0.1:15432";
 
 /// What runs, by the names of the compose file.
 pub fn containers() -> impl Iterator<Item = &'static str> {
-    const OTHERS: [&str; 7] = ["envoy", "provider-primary", "provider-backup", "postgres", "redis", "kafka", "links"];
+    const OTHERS: [&str; 8] =
+        ["console", "envoy", "provider-primary", "provider-backup", "postgres", "redis", "kafka", "links"];
     Service::ALL.into_iter().map(Service::as_str).chain(OTHERS)
 }
 

@@ -134,6 +134,10 @@ fn every_address_that_a_service_has_leads_through_a_link_to_where_it_led_before(
         let now = environment(LINKED, service);
         for (name, address) in environment(SYSTEM, service) {
             let Some(led_to) = host_and_port(&address) else { continue };
+            // Who asks for the rules asks past the links: no order takes that hop.
+            if name == "CONSOLE_URL" {
+                continue;
+            }
             let address = now.get(&name).unwrap_or_else(|| panic!("{service}: {name} has no link"));
             let (link, leads_to) = &links[host_and_port(address).unwrap()];
             // The broker's listener for those who come through the link is another one.
@@ -174,8 +178,8 @@ fn what_a_drill_asks_is_published_where_it_asks_and_on_this_machine_alone() {
     asked.extend(Service::ALL.map(|service| stack.admin(service, 0)));
     // PostgreSQL and Kafka, for the oracle.
     asked.extend(["127.0.0.1:15432", "127.0.0.1:19092"].map(str::to_owned));
-    // The gateway, which is always there.
-    asked.push("127.0.0.1:8000".to_owned());
+    // The gateway and the console, which are always there.
+    asked.extend(["127.0.0.1:8000", "127.0.0.1:8085"].map(str::to_owned));
     let mut places: Vec<&str> = asked.iter().map(|address| address.trim_start_matches("http://")).collect();
     let mut found: Vec<&str> = published.iter().map(|port| port.rsplit_once(':').unwrap().0).collect();
     places.sort_unstable();
@@ -184,11 +188,12 @@ fn what_a_drill_asks_is_published_where_it_asks_and_on_this_machine_alone() {
 }
 
 #[test]
-fn of_the_system_alone_only_the_gateway_is_published_and_only_on_this_machine() {
+fn of_the_system_alone_only_the_gateway_and_the_console_are_published_and_only_on_this_machine() {
     let started = services(SYSTEM).into_iter().filter(|(_, service)| !has_a_profile(service));
     let published = started.map(|(name, service)| (name, service.of("ports").items()));
     let published: Vec<_> = published.filter(|(_, ports)| !ports.is_empty()).collect();
-    assert_eq!(published, [("envoy".to_owned(), vec!["127.0.0.1:8000:8000".to_owned()])]);
+    let expected = [("console", "127.0.0.1:8085:8085"), ("envoy", "127.0.0.1:8000:8000")];
+    assert_eq!(published, expected.map(|(name, port)| (name.to_owned(), vec![port.to_owned()])));
 }
 
 #[test]
@@ -252,7 +257,7 @@ fn the_image_holds_every_program_that_a_container_runs() {
     let dockerfile = text("deploy/Dockerfile");
     let (_, shipped) = dockerfile.split_once("&& cp ").unwrap();
     let shipped: Vec<&str> = shipped.lines().next().unwrap().split(' ').collect();
-    let ours = Service::ALL.map(Service::as_str).into_iter().chain(["provider-primary", "provider-backup"]);
+    let ours = Service::WITH_CONSOLE.map(Service::as_str).into_iter().chain(["provider-primary", "provider-backup"]);
     let all = services(SYSTEM);
     let mut programs: Vec<String> = ours.map(|name| all[name].of("command").items().remove(0)).collect();
     programs.push(services(LINKED)["links"].of("command").items().remove(0));

@@ -16,7 +16,7 @@ const FILES: [&str; 2] = ["docker-compose.yml", "drills/compose.yml"];
 
 /// What the compose files read of the environment. A drill's users are signed for with the well-known secrets, and its
 /// oracle knows the well-known passwords: nobody else's may come in between.
-pub const NOT_TAKEN_OVER: [&str; 15] = [
+pub const NOT_TAKEN_OVER: [&str; 17] = [
     "APP_ENV",
     "AUTH_JWT_SECRET",
     "INTERNAL_TOKENS",
@@ -25,6 +25,8 @@ pub const NOT_TAKEN_OVER: [&str; 15] = [
     "PAYMENT_TOKEN",
     "COUPON_TOKEN",
     "RECOMMENDATION_TOKEN",
+    "CONSOLE_TOKEN",
+    "CONSOLE_OPERATORS",
     "WEBHOOK_SECRET",
     "WEBHOOK_SECRETS",
     "POSTGRES_PASSWORD",

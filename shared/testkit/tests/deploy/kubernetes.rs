@@ -136,6 +136,28 @@ fn secrets_are_referred_to_and_stand_nowhere() {
 }
 
 #[test]
+fn the_console_is_one_pod_confined_as_the_others_that_each_of_them_asks() {
+    let (base, console) = (deployment(), document(&format!("{FOLDER}/console/deployment.yml")));
+    let listed = document(&format!("{FOLDER}/kustomization.yml"));
+    assert!(items(&listed["resources"]).any(|resource| resource == "console"));
+    assert_eq!((&console["spec"]["replicas"], &container(&console)["command"]), (&json!(1), &json!(["console"])));
+    assert_eq!(variable(container(&base), "CONSOLE_URL")["value"], "http://console");
+    assert_eq!(document(&format!("{FOLDER}/console/service.yml"))["metadata"]["name"], "console");
+    for same in ["ports", "securityContext", "startupProbe", "livenessProbe", "readinessProbe"] {
+        assert_eq!(container(&console)[same], container(&base)[same], "{same}");
+    }
+    let pod = &console["spec"]["template"]["spec"];
+    assert_eq!(
+        (&pod["automountServiceAccountToken"], &pod["securityContext"]["runAsNonRoot"]),
+        (&false.into(), &true.into())
+    );
+    for secret in ["AUTH_JWT_SECRET", "INTERNAL_TOKENS", "INTERNAL_TOKEN", "DATABASE_URL", "CONSOLE_OPERATORS"] {
+        let variable = variable(container(&console), secret);
+        assert!(variable["valueFrom"]["secretKeyRef"].is_object() && variable["value"].is_null(), "{variable}");
+    }
+}
+
+#[test]
 fn rules_arrive_through_a_folder_whose_name_stays_and_would_come_into_force() {
     let deployment = deployment();
     let container = container(&deployment);

@@ -60,6 +60,25 @@ fn the_hops_that_are_allowed_at_both_ends_are_those_that_are_wired() {
 }
 
 #[test]
+fn every_service_reaches_the_console_and_is_reached_by_it() {
+    let all = Service::ALL.map(|service| service.to_string());
+    let [services, console] = &policies("console")[..] else { panic!("two policies") };
+    let peers = |policy: &Value, way: &str, side: &str| -> Vec<String> {
+        items(&policy["spec"][way])
+            .flat_map(|rule| items(&rule[side]))
+            .flat_map(|peer| selected(&peer["podSelector"]))
+            .collect()
+    };
+    assert_eq!(selected(&services["spec"]["podSelector"]), all);
+    assert_eq!(
+        (peers(services, "egress", "to"), peers(services, "ingress", "from")),
+        (vec!["console".to_owned()], vec!["console".to_owned()])
+    );
+    assert_eq!(selected(&console["spec"]["podSelector"]), ["console"]);
+    assert_eq!((peers(console, "egress", "to"), peers(console, "ingress", "from")), (all.to_vec(), all.to_vec()));
+}
+
+#[test]
 fn redis_is_reached_by_those_who_are_told_where_it_is() {
     let told = Service::ALL
         .into_iter()
