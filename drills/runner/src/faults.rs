@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod crashing;
+mod publishing;
 mod ruling;
 
 use std::{
@@ -47,6 +48,7 @@ enum Broken {
     Crashing { stop: CancellationToken, walk: JoinHandle<Result<()>> },
     Behaving { channel: String },
     Ruled,
+    Published { version: i64 },
 }
 
 impl Faults {
@@ -95,6 +97,10 @@ impl Faults {
                 self.rule(fault.rules_on(&self.normal.rules)).await?;
                 Broken::Ruled
             }
+            (Target::Published(_), _) => {
+                let rules = fault.rules_on(&self.normal.rules);
+                Broken::Published { version: self.publish(&rules, &fault.to).await? }
+            }
         };
         self.broken.insert(number, broken);
         Ok(())
@@ -129,6 +135,7 @@ impl Faults {
             }
             Some(Broken::Behaving { channel }) => self.behave_as_normal(&channel).await,
             Some(Broken::Ruled) => self.rule(self.normal.rules.clone()).await,
+            Some(Broken::Published { version }) => self.take_back(version).await,
         }
     }
 

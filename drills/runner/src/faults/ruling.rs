@@ -47,7 +47,7 @@ impl Faults {
         left
     }
 
-    async fn version_in_force(&self, admin: &str) -> Result<i64> {
+    pub(super) async fn version_in_force(&self, admin: &str) -> Result<i64> {
         let state: Value = self.client.get(format!("{admin}/internal/state")).send().await?.json().await?;
         state["rules"]["version"].as_i64().context("no version")
     }

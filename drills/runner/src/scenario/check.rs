@@ -42,6 +42,12 @@ pub fn all(scenario: &Scenario) -> Wrong {
         if fault.rules.is_some() {
             wrong.extend(rules(&format!("faults[{index}].rules"), &fault.rules_on(&scenario.stack.rules)));
         }
+        if fault.publish.is_some() {
+            wrong.extend(rules(&format!("faults[{index}].publish"), &fault.rules_on(&scenario.stack.rules)));
+            if !scenario.stack.console {
+                wrong.push((format!("faults[{index}].publish"), "needs the console: stack.console = true".into()));
+            }
+        }
         let found = fault.mistakes(ends);
         wrong.extend(found.into_iter().map(|(key, reason)| (format!("faults[{index}].{key}"), reason)));
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Span, overlay::overlaid};
 
 /// Something to break: a link, with the fields of the links' own API; a process; a channel of the payment provider; or
-/// the rules.
+/// the rules, in their file or as a version of the console's.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
@@ -33,6 +33,12 @@ pub struct FaultSpec {
     /// On top of the stack's own rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<toml::Table>,
+    /// On top of the stack's own rules, as a version that is taken back at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publish: Option<toml::Table>,
+    /// Of `publish`: the instances that try it out; none are all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
     /// Of `crash_at`: where the process dies, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<String>,
@@ -61,6 +67,7 @@ pub enum Target<'a> {
     Process(&'a str),
     Provider(&'a str, &'a toml::Table),
     Rules(&'a toml::Table),
+    Published(&'a toml::Table),
 }
 
 /// What can be done to a process.
@@ -71,11 +78,12 @@ impl FaultSpec {
     /// `None` if the file names none, or more than one.
     #[must_use]
     pub fn target(&self) -> Option<Target<'_>> {
-        match (&self.link, &self.process, &self.provider, &self.rules) {
-            (Some(link), None, None, None) => Some(Target::Link(link)),
-            (None, Some(process), None, None) => Some(Target::Process(process)),
-            (None, None, Some(channel), None) => Some(Target::Provider(channel, self.behaviour.as_ref()?)),
-            (None, None, None, Some(rules)) => Some(Target::Rules(rules)),
+        match (&self.link, &self.process, &self.provider, &self.rules, &self.publish) {
+            (Some(link), None, None, None, None) => Some(Target::Link(link)),
+            (None, Some(process), None, None, None) => Some(Target::Process(process)),
+            (None, None, Some(channel), None, None) => Some(Target::Provider(channel, self.behaviour.as_ref()?)),
+            (None, None, None, Some(rules), None) => Some(Target::Rules(rules)),
+            (None, None, None, None, Some(rules)) => Some(Target::Published(rules)),
             _ => None,
         }
     }
@@ -103,7 +111,7 @@ impl FaultSpec {
     /// The whole document that is in force while it lasts.
     #[must_use]
     pub fn rules_on(&self, stack: &toml::Table) -> toml::Table {
-        overlaid(stack, self.rules.as_ref().unwrap_or(&toml::Table::new()))
+        overlaid(stack, self.rules.as_ref().or(self.publish.as_ref()).unwrap_or(&toml::Table::new()))
     }
 
     #[must_use]
@@ -141,11 +149,13 @@ impl FaultSpec {
                     say("behaviour", reason);
                 }
             }
-            Some(Target::Rules(_)) => {}
+            Some(Target::Rules(_) | Target::Published(_)) => {}
             None if self.provider.is_some() && self.behaviour.is_none() => {
                 say("behaviour", "is what the provider is asked for".into());
             }
-            None => say("link", "a fault has a link, a process, a provider or rules, and one of them alone".into()),
+            None => {
+                say("link", "a fault has a link, a process, a provider, rules or publish, and one of them alone".into())
+            }
         }
         if !is_link && self.target().is_some() {
             // What belongs to links means nothing elsewhere.
@@ -159,6 +169,9 @@ impl FaultSpec {
         }
         if (self.kind == "crash_at" && self.process.is_some()) == self.points.is_empty() {
             say("points", "are what crash_at needs, and nothing else".into());
+        }
+        if self.publish.is_none() && !self.to.is_empty() {
+            say("to", "belongs to publish".into());
         }
         wrong
     }
@@ -185,6 +198,8 @@ impl fmt::Display for FaultSpec {
                 write!(f, "provider {channel}: {}", said.join(", "))
             }
             Some(Target::Rules(_)) => f.write_str("other rules"),
+            Some(Target::Published(_)) if self.to.is_empty() => f.write_str("other rules, published"),
+            Some(Target::Published(_)) => write!(f, "other rules, published to {}", self.to.join(", ")),
             None => f.write_str("nothing"),
         }
     }
@@ -212,6 +227,7 @@ mod tests {
             "process = 'payment'\nkind = 'crash_at'\npoints = ['payment.swept']",
             "provider = 'backup'\nbehaviour = { latency_ms = 100, webhook = 'duplicate' }",
             "rules = { database = { pool = 2 } }",
+            "publish = { chain = { retries = 1 } }\nto = ['order-0']",
         ] {
             assert_eq!(wrong(good), [], "{good}");
         }
@@ -222,6 +238,8 @@ mod tests {
             ("link = '->redis'\nkind = 'bottleneck'\nat_once = 2\nlatency_ms = 50", vec!["kind"]),
             ("process = 'order'\nkind = 'crash_at'", vec!["points"]),
             ("process = 'order'\nkind = 'kill'\npoints = ['order.created']", vec!["points"]),
+            ("rules = { database = { pool = 2 } }\nto = ['order-0']", vec!["to"]),
+            ("publish = {}\nrules = {}", vec!["link"]),
             ("provider = 'primary'", vec!["behaviour"]),
             ("provider = 'third'\nbehaviour = { latency_ms = 1 }", vec!["behaviour"]),
             ("provider = 'primary'\nbehaviour = { latency = 1 }", vec!["behaviour"]),
