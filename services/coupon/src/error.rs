@@ -22,6 +22,9 @@ pub enum Error {
     NoRedemption(OrderId),
     #[error("there is no coupon {0}")]
     NoCoupon(String),
+    /// A value of the request's query.
+    #[error("{0} {1}")]
+    BadParameter(&'static str, &'static str),
     /// A row was not in the state that it was read in.
     #[error("somebody else changed this first")]
     Conflict,
@@ -60,6 +63,7 @@ impl From<Error> for Problem {
             }
             Error::NoRedemption(order) => Self::new(ProblemType::NotFound, detail).with_order(order),
             Error::NoCoupon(_) => Self::new(ProblemType::NotFound, detail),
+            Error::BadParameter(field, why) => Self::new(ProblemType::InvalidRequest, detail).with_field(field, why),
             Error::Conflict => {
                 Self::new(ProblemType::VersionConflict, detail).with_retry_after_ms(Self::DEFAULT_RETRY_AFTER_MS)
             }

@@ -26,6 +26,9 @@ pub enum Error {
     FencedOff,
     #[error("no such order")]
     OrderNotFound,
+    /// Nobody's, where [`Self::OrderNotFound`] is at least not this user's.
+    #[error("nobody has such an order")]
+    NoSuchOrder,
     #[error("the order was rejected")]
     NotCancellable(OrderId),
     #[error("no such product")]
@@ -79,6 +82,7 @@ impl From<Error> for Problem {
             }
             Error::FencedOff => Self::new(ProblemType::IdempotencyInFlight, "another run has taken this order over"),
             Error::OrderNotFound => Self::new(ProblemType::NotFound, "you have no such order"),
+            Error::NoSuchOrder => Self::new(ProblemType::NotFound, "there is no such order"),
             Error::NotCancellable(order) => {
                 Self::new(ProblemType::NotCancellable, "a rejected order cannot be cancelled").with_order(order)
             }

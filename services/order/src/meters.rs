@@ -25,6 +25,11 @@ pub fn describe() {
     for (status, reason) in ENDINGS {
         counter!("orders_total", "status" => status.as_str(), "reason" => reason.as_str()).increment(0);
     }
+    describe_counter!("orders_entered_total", "Orders that came to a status, by status.");
+    for status in OrderStatus::ALL {
+        counter!("orders_entered_total", "status" => status.as_str()).increment(0);
+    }
+    describe_gauge!("orders_open", "Orders that stand in a status which is not final, by status.");
     describe_counter!("orders_recovered_total", "Orders that stood still and were taken up again by the recoverer.");
     counter!("orders_recovered_total").increment(0);
     describe_counter!(

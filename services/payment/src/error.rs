@@ -22,6 +22,9 @@ pub enum PaymentError {
     NotDispatched { id: AttemptId, order_id: OrderId, channel: Option<Channel>, reason: NotDispatchedReason },
     #[error("{refusal}")]
     Refund { id: AttemptId, refusal: RefundRefusal },
+    /// A value of the request's query.
+    #[error("{0} {1}")]
+    BadParameter(&'static str, &'static str),
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error(transparent)]
@@ -50,6 +53,9 @@ impl From<PaymentError> for Problem {
             PaymentError::Refund { refusal: RefundRefusal::NotCharged | RefundRefusal::MoreThanLeft, .. } => {
                 let field = detail.clone();
                 Self::new(ProblemType::ValidationFailed, detail).with_field("amount_minor", &field)
+            }
+            PaymentError::BadParameter(field, why) => {
+                Self::new(ProblemType::InvalidRequest, detail).with_field(field, why)
             }
             PaymentError::Storage(error) => error.into(),
             // Logged where it happened.

@@ -196,6 +196,20 @@ pub fn operator(request: &ServiceRequest) -> Result<Operator, ApiProblem> {
     }
 }
 
+/// For scopes that show one caller what is none of the others' business: the console alone. Behind it are the [`guards`].
+pub async fn require_console<B: MessageBody>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, Error> {
+    let caller = credentials(&request)?.caller(bearer(&request)?).ok_or_else(unauthenticated)?;
+    if caller != Service::Console.as_str() {
+        let refused = Problem::new(ProblemType::Forbidden, "this is for the console alone");
+        return Err(ApiProblem::from(refused).into());
+    }
+    request.extensions_mut().insert(Caller(Service::Console.to_string()));
+    guards::admit(request, next).await
+}
+
 /// Whether a request shows the token of a service, wherever it is going.
 pub(crate) fn is_caller(request: &ServiceRequest) -> bool {
     credentials(request).is_ok_and(|known| bearer(request).is_ok_and(|token| known.caller(token).is_some()))

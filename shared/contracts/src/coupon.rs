@@ -85,3 +85,15 @@ pub struct Coupon {
     pub valid_from: DateTime<Utc>,
     pub valid_until: DateTime<Utc>,
 }
+
+/// A discount that was promised and could not be given, so that a person has to decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ManualCompensation {
+    pub order_id: OrderId,
+    pub user_id: UserId,
+    pub code: String,
+    pub subtotal_minor: i64,
+    pub currency: Currency,
+    pub reason: String,
+    pub since: DateTime<Utc>,
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    AttemptId, Currency, FieldError, OrderId,
+    AttemptId, Currency, FieldError, OrderId, UserId,
     validate::{Validate, Violations},
 };
 
@@ -80,6 +80,17 @@ pub enum OrderStatus {
 }
 
 impl OrderStatus {
+    /// In the order in which an order that goes well passes them; then the ways out.
+    pub const ALL: [Self; 7] = [
+        Self::Created,
+        Self::StockReserved,
+        Self::PaymentInFlight,
+        Self::PaymentPending,
+        Self::Confirmed,
+        Self::Rejected,
+        Self::Cancelled,
+    ];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -209,6 +220,15 @@ pub struct Order {
     pub recommendations: Vec<Suggestion>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+}
+
+/// An order as operators see it: with whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OperatorOrder {
+    pub user_id: UserId,
+    pub tenant: Option<String>,
+    #[serde(flatten)]
+    pub order: Order,
 }
 
 /// One transition of an order.

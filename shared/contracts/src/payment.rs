@@ -1,10 +1,11 @@
 //! The internal payment API.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    Currency, FieldError, Money, OrderId, RefundId,
+    AttemptId, Currency, FieldError, Money, OrderId, RefundId,
     validate::{Validate, Violations},
 };
 
@@ -102,6 +103,22 @@ pub struct PaymentStatus {
     pub provider_ref: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decline_code: Option<String>,
+}
+
+/// An attempt that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PaymentReview {
+    pub attempt_id: AttemptId,
+    pub order_id: OrderId,
+    pub amount_minor: i64,
+    pub currency: Currency,
+    /// Where it was sent last.
+    pub channel: Option<Channel>,
+    pub since: DateTime<Utc>,
+    /// What came of it last, for people.
+    pub last_answer: String,
+    /// When the provider is asked again in any case.
+    pub asked_again_at: Option<DateTime<Utc>>,
 }
 
 /// `POST /v1/payments/{attempt_id}/refunds`: give this much back, once a `refund_id`, however often it is said.

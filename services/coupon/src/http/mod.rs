@@ -1,5 +1,6 @@
 //! The API: extract, hand over to the workflow on the main runtime, render.
 
+mod compensations;
 mod coupons;
 pub mod openapi;
 mod redemptions;
@@ -58,6 +59,9 @@ pub fn routes(api: Api) -> Routes {
                     .default_service(problem::only("POST")),
             )
             .service(web::resource("/coupons/{code}").get(coupons::show).default_service(problem::only("GET")));
-        config.app_data(api.clone()).service(scope);
+        let operator = web::scope("/v1/operator")
+            .wrap(from_fn(auth::require_console))
+            .service(web::resource("/compensations").get(compensations::list).default_service(problem::only("GET")));
+        config.app_data(api.clone()).service(operator).service(scope);
     })
 }

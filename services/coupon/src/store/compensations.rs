@@ -1,13 +1,13 @@
 //! What became of discounts that were promised, and the list of those that a person has to decide about.
 
 use chrono::{DateTime, Utc};
-use contracts::{OrderId, event::CompensationDue};
+use contracts::{OrderId, UserId, coupon::ManualCompensation, event::CompensationDue};
 use durable::retry::Hop;
 use serde::Serialize;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::corrupt;
+use super::{corrupt, currency};
 use crate::Error;
 
 /// An order's compensation.
@@ -166,6 +166,38 @@ pub async fn backlog(pool: &PgPool, limit: i64) -> Result<Backlog, Error> {
     .fetch_all(pool)
     .await?;
     Ok(Backlog { waiting, manual, oldest })
+}
+
+/// Up to `limit` rows of the manual list by order, from above `after`, without those of orders that died.
+pub async fn manual(
+    conn: &mut PgConnection,
+    after: Option<OrderId>,
+    limit: i64,
+) -> Result<Vec<ManualCompensation>, Error> {
+    let rows: Vec<Manual> = sqlx::query_as(
+        "select order_id, code, user_id, subtotal_minor, currency, reason, created_at from manual_compensations m
+          where ($1::uuid is null or order_id > $1)
+            and not exists (select from redemptions r
+                             where r.order_id = m.order_id and r.state in ('released', 'returned'))
+          order by order_id limit $2",
+    )
+    .bind(after.map(OrderId::as_uuid))
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(ManualCompensation {
+                order_id: OrderId::from_uuid(row.order_id),
+                user_id: UserId::from_uuid(row.user_id),
+                code: row.code,
+                subtotal_minor: row.subtotal_minor,
+                currency: currency(&row.currency)?,
+                reason: row.reason,
+                since: row.created_at,
+            })
+        })
+        .collect()
 }
 
 #[derive(FromRow)]

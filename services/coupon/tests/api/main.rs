@@ -5,6 +5,7 @@
 mod compensations;
 mod concurrency;
 mod guards;
+mod operator;
 mod orders;
 mod redemptions;
 mod till;

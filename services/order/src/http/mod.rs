@@ -3,6 +3,7 @@
 mod admission;
 mod cancel;
 pub mod openapi;
+mod operator;
 mod orders;
 mod products;
 mod render;
@@ -24,6 +25,20 @@ pub struct Api {
 }
 
 pub fn routes(api: &Api, config: &mut web::ServiceConfig) {
+    // Before the users' scope, whose beginning it shares.
+    config.service(
+        web::scope("/v1/operator")
+            .wrap(from_fn(auth::require_console))
+            .app_data(web::Data::new(api.clone()))
+            .service(web::resource("/orders").get(operator::list).default_service(problem::only("GET")))
+            .service(web::resource("/orders/{order_id}").get(operator::get).default_service(problem::only("GET")))
+            .service(
+                web::resource("/orders/{order_id}/history")
+                    .get(operator::history)
+                    .default_service(problem::only("GET")),
+            )
+            .default_service(web::to(problem::unknown_path)),
+    );
     config.service(
         web::scope("/v1")
             .wrap(from_fn(auth::require_user))

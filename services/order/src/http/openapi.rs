@@ -8,22 +8,30 @@ use utoipa::{
     },
 };
 
-use super::{cancel, orders, products};
+use super::{cancel, operator, orders, products};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "order", description = "Places orders and tells what is known of them."),
-    paths(orders::place, orders::get, orders::list, orders::history, cancel::cancel, products::get, products::list),
-    modifiers(&UserToken)
+    paths(
+        orders::place, orders::get, orders::list, orders::history, cancel::cancel, products::get, products::list,
+        operator::list, operator::get, operator::history
+    ),
+    // Named in a query alone, from which schemas are not gathered.
+    components(schemas(contracts::order::OrderStatus, contracts::UserId)),
+    modifiers(&Tokens)
 )]
 struct Document;
 
-struct UserToken;
+struct Tokens;
 
-impl Modify for UserToken {
+impl Modify for Tokens {
     fn modify(&self, document: &mut openapi::OpenApi) {
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT").build();
-        document.components.get_or_insert_default().add_security_scheme("user", SecurityScheme::Http(scheme));
+        let user = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT").build();
+        let console = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("user", SecurityScheme::Http(user));
+        components.add_security_scheme("console", SecurityScheme::Http(console));
     }
 }
 

@@ -1,13 +1,14 @@
 //! Figures that no single request knows.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use chrono::Utc;
+use contracts::order::OrderStatus;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     store::{
-        refunds,
+        orders, refunds,
         walks::{self, Backlog},
     },
     workflow::Workflow,
@@ -31,6 +32,11 @@ pub async fn run(workflow: Arc<Workflow>, stop: CancellationToken) {
 
 async fn measure(workflow: &Workflow) -> sqlx::Result<()> {
     let pool = workflow.database.pool();
+    let open: BTreeMap<String, i64> = orders::open(pool).await?.into_iter().collect();
+    for status in OrderStatus::ALL.into_iter().filter(|status| !status.is_final()) {
+        let here = open.get(status.as_str()).copied().unwrap_or_default();
+        metrics::gauge!("orders_open", "status" => status.as_str()).set(here as f64);
+    }
     let (count, age) = count_and_age(walks::pending(pool).await?);
     metrics::gauge!("payment_pending").set(count);
     metrics::gauge!("payment_pending_oldest_age_seconds").set(age);

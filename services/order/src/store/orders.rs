@@ -106,6 +106,46 @@ pub async fn page(pool: &PgPool, user: UserId, before: Option<OrderId>, limit: i
     with_lines(pool, rows).await
 }
 
+/// Which of everybody's orders an operator wants to see.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub user: Option<UserId>,
+    pub status: Option<OrderStatus>,
+    pub before: Option<OrderId>,
+}
+
+/// Anybody's orders, newest first. The two statements differ in the index that they read along.
+pub async fn any(pool: &PgPool, wanted: Wanted, limit: i64) -> sqlx::Result<Vec<Order>> {
+    let query = match wanted.user {
+        Some(user) => sqlx::query_as(select_order!(
+            "o.user_id = $4 and ($1::text is null or o.status = $1) and ($2::uuid is null or o.id < $2)
+             order by o.id desc limit $3"
+        ))
+        .bind(wanted.status.map(OrderStatus::as_str))
+        .bind(wanted.before.map(OrderId::as_uuid))
+        .bind(limit)
+        .bind(user.as_uuid()),
+        None => sqlx::query_as(select_order!(
+            "($1::text is null or o.status = $1) and ($2::uuid is null or o.id < $2) order by o.id desc limit $3"
+        ))
+        .bind(wanted.status.map(OrderStatus::as_str))
+        .bind(wanted.before.map(OrderId::as_uuid))
+        .bind(limit),
+    };
+    let rows: Vec<Row> = query.fetch_all(pool).await?;
+    with_lines(pool, rows).await
+}
+
+/// How many orders stand in each status that is not final.
+pub async fn open(pool: &PgPool) -> sqlx::Result<Vec<(String, i64)>> {
+    sqlx::query_as(
+        "select status, count(*) from orders
+          where status in ('created', 'stock_reserved', 'payment_in_flight', 'payment_pending') group by status",
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// What an update needs to know of the transition that it writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {

@@ -132,6 +132,9 @@ impl Workflow {
     pub fn applied(&self, Applied { order, from }: &Applied, event: &Event) {
         self.outbox.wake();
         self.changes.announce(order.id);
+        if order.status != *from {
+            metrics::counter!("orders_entered_total", "status" => order.status.as_str()).increment(1);
+        }
         if order.status != *from && order.status.is_final() {
             let reason = order.reason.map_or("none", StatusReason::as_str);
             metrics::counter!("orders_total", "status" => order.status.as_str(), "reason" => reason).increment(1);

@@ -110,6 +110,7 @@ impl Workflow {
         };
         history::insert(&mut tx, order.id, &entry).await?;
         tx.commit().await?;
+        metrics::counter!("orders_entered_total", "status" => order.status.as_str()).increment(1);
         crash_point("order.created");
         Ok(order)
     }

@@ -8,6 +8,7 @@ mod degradation;
 mod events;
 mod idempotency;
 mod malformed;
+mod operator;
 mod place_order;
 mod process;
 mod products;

@@ -3,6 +3,7 @@
 pub mod openapi;
 pub mod payments;
 pub mod refunds;
+pub mod reviews;
 pub mod signature;
 pub mod webhooks;
 
@@ -30,6 +31,16 @@ pub fn routes(config: &mut web::ServiceConfig, api: Api) {
             web::scope("/v1/webhooks")
                 .wrap(from_fn(auth::accept_sender))
                 .service(web::resource("/provider").post(webhooks::provider).default_service(problem::only("POST"))),
+        )
+        .service(
+            web::scope("/v1/operator")
+                .wrap(from_fn(auth::require_console))
+                .service(web::resource("/reviews").get(reviews::list).default_service(problem::only("GET")))
+                .service(
+                    web::resource("/reviews/{attempt_id}/ask")
+                        .post(reviews::ask)
+                        .default_service(problem::only("POST")),
+                ),
         )
         .service(
             web::scope("/v1")

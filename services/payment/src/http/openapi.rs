@@ -13,6 +13,8 @@ use utoipa::{
         super::payments::get,
         super::payments::fence,
         super::refunds::request,
+        super::reviews::list,
+        super::reviews::ask,
         super::webhooks::provider
     ),
     // Named in paths alone, from which schemas are not gathered.

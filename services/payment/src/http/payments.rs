@@ -121,7 +121,7 @@ pub async fn fence(
     Ok(HttpResponse::Ok().json(status(attempt)))
 }
 
-fn status(attempt: Attempt) -> PaymentStatus {
+pub(super) fn status(attempt: Attempt) -> PaymentStatus {
     PaymentStatus {
         state: attempt.state,
         channel: attempt.channel,

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use contracts::AttemptId;
+use chrono::{DateTime, Utc};
+use contracts::{AttemptId, OrderId, payment::PaymentReview};
 use durable::StorageError;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
+
+use super::variant;
 
 /// How long an attempt may stand in each state before somebody looks after it.
 #[derive(Debug, Clone, Copy)]
@@ -128,4 +131,53 @@ pub async fn refund_reviews(pool: &PgPool, limit: i64) -> sqlx::Result<Vec<Uuid>
         .bind(limit)
         .fetch_all(pool)
         .await
+}
+
+#[derive(sqlx::FromRow)]
+struct ReviewRow {
+    id: Uuid,
+    order_id: Uuid,
+    amount_minor: i64,
+    currency: String,
+    channel: Option<String>,
+    updated_at: DateTime<Utc>,
+    reconcile_due_at: Option<DateTime<Utc>>,
+    event: String,
+    detail: Option<String>,
+}
+
+/// Up to `limit` attempts that wait for a person, by age, from above `after`.
+pub async fn in_review(
+    conn: &mut PgConnection,
+    after: Option<AttemptId>,
+    limit: i64,
+) -> Result<Vec<PaymentReview>, StorageError> {
+    // One in review has content: only a fenced one may be without.
+    let rows: Vec<ReviewRow> = sqlx::query_as(
+        "select a.id, a.order_id, a.amount_minor, a.currency, a.channel, a.updated_at, a.reconcile_due_at,
+                last.event, last.detail
+           from attempts a
+           join lateral (select event, detail from attempt_history h
+                          where h.attempt_id = a.id order by h.version desc limit 1) last on true
+          where a.state = 'review' and ($1::uuid is null or a.id > $1)
+          order by a.id limit $2",
+    )
+    .bind(after.map(AttemptId::as_uuid))
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| Ok(review(row)?)).collect()
+}
+
+fn review(row: ReviewRow) -> sqlx::Result<PaymentReview> {
+    Ok(PaymentReview {
+        attempt_id: AttemptId::from_uuid(row.id),
+        order_id: OrderId::from_uuid(row.order_id),
+        amount_minor: row.amount_minor,
+        currency: row.currency.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
+        channel: row.channel.as_deref().map(variant).transpose()?,
+        since: row.updated_at,
+        last_answer: row.detail.map_or_else(|| row.event.clone(), |detail| format!("{}: {detail}", row.event)),
+        asked_again_at: row.reconcile_due_at,
+    })
 }

@@ -2,8 +2,8 @@
 //!
 //! [`charge`] for a new attempt, [`fence`] for one that shall not be sent, [`settle`] for what a call came to, and
 //! [`evidence`] for every proof by whatever path it comes: [`reconcile`] asks, [`notice`] is told, [`ledger`] reads.
-//! [`defer`] sends what waited, [`refund`] gives back, [`sweep`] looks after what stands still, and [`requests`] is what
-//! order says through Kafka.
+//! [`defer`] sends what waited, [`refund`] gives back, [`sweep`] looks after what stands still, [`requests`] is what order
+//! says through Kafka, and [`review`] is what operators may do.
 
 pub mod charge;
 pub mod defer;
@@ -14,6 +14,7 @@ pub mod notice;
 pub mod reconcile;
 pub mod refund;
 pub mod requests;
+pub mod review;
 pub mod settle;
 pub mod sweep;
 

