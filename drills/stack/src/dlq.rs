@@ -91,6 +91,7 @@ mod tests {
             origin_partition: Some(3),
             origin_offset: Some(12),
             replayed: true,
+            payload: None,
         }
     }
 

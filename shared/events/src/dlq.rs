@@ -14,7 +14,11 @@
 //! When copying: who refused a message before it had an effect will look at it again; one that took effect is known to
 //! the inbox, and stays without a further one.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
 
 use chrono::{DateTime, Utc};
 use contracts::{Event, topic};
@@ -63,7 +67,13 @@ pub struct DeadLetter {
     pub origin_offset: Option<i64>,
     /// Whether it was sent again since.
     pub replayed: bool,
+    /// The beginning of what it says, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
 }
+
+/// Of a letter's bytes, as many as anybody reads.
+const SHOWN: usize = 4_096;
 
 /// Why letters cannot be read or sent.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +91,8 @@ pub enum Selection {
     All,
     /// Those of one event, whether or not they were sent before.
     Event(String),
+    /// The one that lies there, if it was not sent again yet.
+    At { partition: i32, offset: i64 },
 }
 
 /// What sending again came to.
@@ -98,8 +110,19 @@ pub struct Replayed {
 pub async fn list(kafka: &KafkaConfig, topic: Option<&str>) -> Result<Vec<DeadLetter>, DlqError> {
     let mut letters = Vec::new();
     for topic in topics(topic)? {
-        letters.extend(read_topic(kafka, &topic).await?);
+        letters.extend(read_topic(kafka, &topic, None).await?);
     }
+    Ok(letters)
+}
+
+/// The newest `most` letters of all topics, or of one, newest first, with what they say.
+pub async fn newest(kafka: &KafkaConfig, topic: Option<&str>, most: usize) -> Result<Vec<DeadLetter>, DlqError> {
+    let mut letters = Vec::new();
+    for topic in topics(topic)? {
+        letters.extend(read_topic(kafka, &topic, Some(most)).await?);
+    }
+    letters.sort_by_key(|letter| Reverse((letter.time, letter.offset)));
+    letters.truncate(most);
     Ok(letters)
 }
 
@@ -109,7 +132,7 @@ pub async fn replay(kafka: &KafkaConfig, topic: Option<&str>, which: &Selection)
     let mut replayed = Replayed::default();
     for topic in topics(topic)? {
         let wanted: Vec<_> =
-            read_topic(kafka, &topic).await?.into_iter().filter(|letter| which.takes(letter)).collect();
+            read_topic(kafka, &topic, None).await?.into_iter().filter(|letter| which.takes(letter)).collect();
         if wanted.is_empty() {
             continue;
         }
@@ -151,6 +174,9 @@ impl Selection {
         match self {
             Self::All => !letter.replayed,
             Self::Event(id) => letter.event_id.as_ref() == Some(id),
+            Self::At { partition, offset } => {
+                !letter.replayed && (letter.partition, letter.offset) == (*partition, *offset)
+            }
         }
     }
 }
@@ -168,16 +194,25 @@ fn topics(wanted: Option<&str>) -> Result<Vec<String>, DlqError> {
     Err(DlqError::UnknownTopic(wanted.to_owned(), all.join(", ")))
 }
 
-/// All letters of one topic, in the order in which they came.
-async fn read_topic(kafka: &KafkaConfig, topic: &str) -> Result<Vec<DeadLetter>, DlqError> {
-    let (mut letters, mut replayed) = (Vec::new(), HashSet::new());
+/// All letters of one topic, in the order in which they came; of those of which the words are wanted, the last ones.
+async fn read_topic(kafka: &KafkaConfig, topic: &str, worded: Option<usize>) -> Result<Vec<DeadLetter>, DlqError> {
+    let (mut letters, mut replayed) = (VecDeque::new(), HashSet::new());
     let mut messages = read(kafka, topic);
     while let Some(message) = messages.recv().await.transpose()? {
         match note(&message) {
             Some(at) => drop(replayed.insert(at)),
-            None => letters.push(describe(&message)),
+            None => {
+                let payload = worded
+                    .and(message.payload())
+                    .map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned());
+                letters.push_back(DeadLetter { payload, ..describe(&message) });
+                if worded.is_some_and(|most| letters.len() > most) {
+                    letters.pop_front();
+                }
+            }
         }
     }
+    let mut letters = Vec::from(letters);
     for letter in &mut letters {
         letter.replayed = replayed.contains(&(letter.partition, letter.offset));
     }
@@ -212,6 +247,7 @@ fn describe(message: &OwnedMessage) -> DeadLetter {
         origin_partition: text(dead_letter::ORIGIN_PARTITION).and_then(|number| number.parse().ok()),
         origin_offset: text(dead_letter::ORIGIN_OFFSET).and_then(|number| number.parse().ok()),
         replayed: false,
+        payload: None,
     }
 }
 

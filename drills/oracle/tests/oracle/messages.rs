@@ -133,6 +133,7 @@ async fn an_event_that_a_consumer_gave_up_is_listed_apart() {
         origin_partition: None,
         origin_offset: None,
         replayed: false,
+        payload: None,
     };
     let stores = Stores::open(&scene.sources()).await.unwrap();
     let world = stores.look().await.unwrap();

@@ -70,6 +70,12 @@ async fn dead_letters_are_listed_with_their_reasons_and_take_effect_when_they_ar
     assert!(first.time.is_some() && !first.replayed);
     assert_eq!((&letters[2].event_id, letters[2].key.as_deref()), (&None, Some("poison")));
 
+    let newest = dlq::newest(&world.broker.config, None, 2).await.unwrap();
+    assert_eq!(newest.iter().map(|letter| letter.offset).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(newest[0].payload.as_deref(), Some("\u{fffd} no event"));
+    assert!(newest[1].payload.as_deref().unwrap().contains("order.rejected"));
+    assert!(letters.iter().all(|letter| letter.payload.is_none()), "what nobody asked for is not carried about");
+
     handler.mended.store(true, Ordering::SeqCst);
     let second = letters[1].event_id.clone().unwrap();
     let sent = replay(&world, Selection::Event(second.clone())).await;
@@ -85,7 +91,9 @@ async fn dead_letters_are_listed_with_their_reasons_and_take_effect_when_they_ar
     })
     .await;
     assert_eq!(letters.iter().map(|letter| letter.replayed).collect::<Vec<_>>(), [true, true, true, false]);
-    assert_eq!(replay(&world, Selection::All).await.len(), 1);
+    let at = |letter: &DeadLetter| Selection::At { partition: letter.partition, offset: letter.offset };
+    assert_eq!(replay(&world, at(&letters[0])).await, [], "that one went already");
+    assert_eq!(replay(&world, at(&letters[3])).await.len(), 1);
 
     // As it was: bytes, key and headers, without what was added when it died.
     let messages = world.reader().read(8).await;
