@@ -2,12 +2,14 @@
 //!
 //! It follows no version of the rules itself, so that none can shut out those who would have to take it back.
 //!
-//! Reading order: [`domain`] (the life of a version, who is meant by it, a switch) · [`workflow`] (what operators do, and
-//! what is in force) · [`store`] (SQL) · [`jobs`] · [`http`] (who gets in, and the API) · [`app`], where all of it is put together.
+//! Reading order: [`domain`] (the life of a version, who is meant by it, a switch; what all instances say together; who gets
+//! in) · [`workflow`] (what operators do, what is in force, the live view and who watches it) · [`store`] (SQL) ·
+//! [`downstream`] (whom it asks) · [`jobs`] · [`http`] (who gets in, and the API) · [`app`], where all of it is put together.
 
 pub mod app;
 pub mod config;
 pub mod domain;
+pub mod downstream;
 pub mod error;
 pub mod http;
 pub mod jobs;

@@ -2,30 +2,61 @@
 
 mod audit;
 mod current;
+mod faults;
+mod letters;
+mod live;
 pub mod openapi;
 pub mod operator;
+mod orders;
+mod reason;
+mod reviews;
 mod rules;
+mod session;
 mod switches;
 
 use std::sync::Arc;
 
 use actix_web::{HttpResponse, middleware::from_fn, web};
 use chassis::{ApiProblem, Lifecycle, problem, server::Routes};
+use events::KafkaConfig;
+use resilience::rate_limit::PerKey;
 use serde::Serialize;
+use tokio::sync::Notify;
 
-use crate::{Error, workflow::Rulebook};
+use crate::{
+    Error,
+    domain::operators::Operators,
+    downstream::Callees,
+    workflow::{Rulebook, live::Live},
+};
 
 /// What handlers need; one a process.
 #[derive(Clone)]
 pub struct Api {
     pub rulebook: Rulebook,
     pub lifecycle: Lifecycle,
+    pub live: Arc<Live>,
+    pub callees: Callees,
+    pub kafka: KafkaConfig,
+    /// A dead letter was sent again.
+    pub letters_changed: Arc<Notify>,
+    pub operators: Operators,
+    /// Guesses at passwords, by name.
+    pub attempts: Arc<PerKey<String>>,
+    pub is_dev: bool,
 }
 
 #[must_use]
 pub fn routes(api: Api) -> Routes {
     let api = web::Data::new(api);
     Arc::new(move |config| {
+        let session = web::scope("/v1/session").wrap(from_fn(operator::admit_to_session)).service(
+            web::resource("")
+                .get(session::show)
+                .post(session::begin)
+                .delete(session::end)
+                .default_service(problem::only("GET, POST, DELETE")),
+        );
         let scope = web::scope("/v1")
             .wrap(from_fn(operator::require_operator))
             .configure(rules::routes)
@@ -36,10 +67,52 @@ pub fn routes(api: Api) -> Routes {
                     .default_service(problem::only("GET, POST")),
             )
             .service(web::resource("/audit").get(audit::list).default_service(problem::only("GET")))
+            .configure(of_the_live_view)
+            .configure(of_faults)
             .default_service(web::to(problem::unknown_path));
         // Before the operators' scope, which has the same beginning.
-        config.app_data(api.clone()).configure(current::routes).service(scope);
+        config.app_data(api.clone()).configure(current::routes).service(session).service(scope);
     })
+}
+
+fn of_the_live_view(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/live").get(live::show).default_service(problem::only("GET")))
+        .service(web::resource("/events").get(live::events).default_service(problem::only("GET")))
+        .service(
+            web::resource("/orders").get(orders::list).post(orders::place).default_service(problem::only("GET, POST")),
+        )
+        .service(web::resource("/orders/{order_id}").get(orders::get).default_service(problem::only("GET")))
+        .service(web::resource("/orders/{order_id}/history").get(orders::history).default_service(problem::only("GET")))
+        .service(web::resource("/products").get(orders::products).default_service(problem::only("GET")))
+        .service(web::resource("/dead-letters").get(letters::list).default_service(problem::only("GET")))
+        .service(
+            web::resource("/dead-letters/{letter}/replay").post(letters::replay).default_service(problem::only("POST")),
+        )
+        .service(web::resource("/reviews").get(reviews::list).default_service(problem::only("GET")))
+        .service(web::resource("/reviews/{review}/ask").post(reviews::ask).default_service(problem::only("POST")));
+}
+
+fn of_faults(config: &mut web::ServiceConfig) {
+    config
+        .service(
+            web::resource("/faults")
+                .get(faults::list)
+                .post(faults::set)
+                .delete(faults::remove_all)
+                .default_service(problem::only("GET, POST, DELETE")),
+        )
+        .service(
+            web::resource("/faults/{link}/{name}").delete(faults::remove).default_service(problem::only("DELETE")),
+        );
+}
+
+/// Runs `work` to its end on the main runtime, where pools and clients live.
+async fn on_main<T: Send + 'static>(
+    api: &Api,
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, ApiProblem> {
+    Ok(api.lifecycle.run(work).await.map_err(Error::from)??)
 }
 
 /// Runs `work` to its end on the main runtime, and answers 200 with what comes out.

@@ -1,34 +1,10 @@
-//! What the console does by itself: it forgets instances that are gone. (The board keeps itself up to date.)
+//! What runs by itself: [`watch`] looks at every instance, [`compose`] makes the snapshots of it, [`links`] and [`letters`]
+//! find out what no instance says, [`forget`] and [`prune`] forget instances and sessions. (The board keeps itself up to
+//! date.)
 
-use std::time::Duration;
-
-use durable::Database;
-use resilience::Deadline;
-use tokio_util::sync::CancellationToken;
-
-use crate::{Error, store::instances};
-
-const EVERY: Duration = Duration::from_secs(600);
-const PATIENCE: Duration = Duration::from_secs(5);
-
-pub async fn forget_gone(database: Database, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(EVERY);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = tick.tick() => {}
-        }
-        match forget(&database).await {
-            Ok(0) => {}
-            Ok(gone) => tracing::info!(gone, "instances that were not heard of for a day are forgotten"),
-            Err(error) => tracing::warn!(%error, "instances that are gone cannot be forgotten"),
-        }
-    }
-}
-
-async fn forget(database: &Database) -> Result<u64, Error> {
-    let mut tx = database.begin(Deadline::after(PATIENCE)).await?;
-    let gone = instances::forget_gone(&mut tx).await?;
-    tx.commit().await?;
-    Ok(gone)
-}
+pub mod compose;
+pub mod forget;
+pub mod letters;
+pub mod links;
+pub mod prune;
+pub mod watch;

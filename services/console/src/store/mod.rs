@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod instances;
+pub mod sessions;
 pub mod versions;
 
 use durable::StorageError;

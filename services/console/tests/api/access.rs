@@ -62,7 +62,7 @@ async fn a_page_that_cannot_be_is_refused_by_name() {
 
 #[tokio::test]
 async fn whatever_is_sent_the_answer_is_one_that_the_document_lists() {
-    let desk = Desk::open().await;
+    let (desk, _around) = Desk::surrounded().await;
     for _ in 0..8 {
         desk.draft("").await;
     }

@@ -4,6 +4,12 @@
 
 mod access;
 mod desk;
+mod faults;
+mod letters;
+mod live;
+mod orders;
 mod process;
+mod reviews;
+mod session;
 mod switches;
 mod versions;
