@@ -33,6 +33,7 @@ mod status;
 mod supervise;
 mod system;
 mod token;
+mod watching;
 mod welcome;
 mod with_stores;
 

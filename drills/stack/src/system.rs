@@ -19,7 +19,7 @@ use crate::{
     process::{Spec, Stage},
     redis,
     state::{KafkaKind, Stores},
-    token,
+    token, watching,
 };
 
 pub struct System {
@@ -66,7 +66,9 @@ impl System {
             None
         } else {
             let program = our_program(Service::Console.as_str())?;
-            Some(service_spec(layout, &stores, &ways, Service::Console, 0, program))
+            let mut spec = service_spec(layout, &stores, &ways, Service::Console, 0, program);
+            watching::wire(&mut spec.env, layout, up);
+            Some(spec)
         };
         let mut services = Vec::new();
         for service in Service::ALL {
