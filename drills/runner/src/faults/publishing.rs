@@ -23,7 +23,9 @@ impl Faults {
     /// version once it is in force there.
     pub(super) async fn publish(&self, rules: &toml::Table, to: &[String]) -> Result<i64> {
         let document = toml::to_string(rules).context("cannot write the rules")?;
-        let newest = self.console("GET", "/v1/rules?limit=1", None).await?["items"][0]["version"].take();
+        let newest = self.console("GET", "/v1/rules?limit=1", None).await?;
+        // Null where there is none yet.
+        let newest = &newest["items"][0]["version"];
         let draft = json!({"document": document, "owner": NAME, "reason": NAME, "based_on": newest});
         let draft = self.console("POST", "/v1/rules", Some(draft)).await?;
         let version = draft["version"].as_i64().context("the console gave no number")?;
