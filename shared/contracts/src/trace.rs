@@ -37,6 +37,12 @@ impl TraceContext {
         format!("{:016x}", self.span_id)
     }
 
+    /// The ids of the trace and of this span as numbers, for whoever writes them in a form of its own.
+    #[must_use]
+    pub const fn numbers(&self) -> (u128, u64) {
+        (self.trace_id, self.span_id)
+    }
+
     /// Whether whoever began the trace wants it recorded.
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
@@ -97,6 +103,7 @@ mod tests {
         let example = EXAMPLE.parse::<TraceContext>().unwrap();
         assert_eq!(example.to_string(), EXAMPLE);
         assert_eq!((example.span_id().as_str(), example.is_sampled()), ("00f067aa0ba902b7", true));
+        assert_eq!(example.numbers(), (0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7));
     }
 
     #[test]

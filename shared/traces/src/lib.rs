@@ -9,16 +9,13 @@
 //! block. Without one a span is empty: no clock is read, nothing is allocated. Whoever begins a trace decides whether it
 //! is sampled; the flag is honoured and travels on.
 //!
-//! An SDK of OpenTelemetry would give ids of its own, beside those that travel, and take along what the log knows of a
-//! request; this does neither, and is small enough to be read.
+//! A tracer of OpenTelemetry would give ids of its own, beside those that travel, and take along what the log knows of a
+//! request; this does neither. What it is good at, the form on the wire and the sending, it does for us.
 //!
 //! Not for counting (metrics) and not for what a person has to know (the log).
 //!
 //! When copying: bring [`contracts::trace`] along; where spans go is `chassis::collector`'s.
-//!
-//! Reading order: [`span`] · [`otlp`] (what goes over the wire).
 
-pub mod otlp;
 pub mod span;
 
 pub use span::{Finished, Kind, Span, Value, collect, is_collecting};

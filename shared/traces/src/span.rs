@@ -25,14 +25,14 @@ pub fn is_collecting() -> bool {
     COLLECTOR.get().is_some()
 }
 
-/// Which side of which exchange a span is; OTLP's numbers.
+/// Which side of which exchange a span is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    Internal = 1,
-    Server = 2,
-    Client = 3,
-    Producer = 4,
-    Consumer = 5,
+    Internal,
+    Server,
+    Client,
+    Producer,
+    Consumer,
 }
 
 /// What an attribute says.

@@ -1,12 +1,15 @@
-//! Where spans go: to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names, by OTLP over HTTP.
+//! Where spans go: to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names, by OTLP over HTTP ([`otlp`]).
 //!
 //! Nobody waits for a collector: a span that finds the queue full is dropped and counted, and so is a batch that is not
 //! taken. Without an endpoint nothing of this runs, and spans are empty ([`traces`]).
 
+mod otlp;
+
 use std::{io, time::Duration};
 
 use metrics::counter;
-use reqwest::Client;
+use opentelemetry_otlp::SpanExporter;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::{
     sync::{
         mpsc::{self, Receiver, Sender},
@@ -14,10 +17,7 @@ use tokio::{
     },
     time::{MissedTickBehavior, interval, timeout},
 };
-use traces::{
-    Finished,
-    otlp::{self, Resource},
-};
+use traces::Finished;
 
 use crate::{
     Wiring,
@@ -57,16 +57,12 @@ pub fn endpoint(env: &mut Env) -> Result<Option<String>, ConfigError> {
 impl Collector {
     /// Collects this process's spans from now on. To be called on the main runtime, once a process.
     pub fn start(endpoint: &str, wiring: &Wiring) -> io::Result<Self> {
-        let client = client().map_err(io::Error::other)?;
-        let resource = Resource {
-            service: wiring.service.to_string(),
-            instance: wiring.instance.clone(),
-            version: env!("CARGO_PKG_VERSION"),
-        };
+        let resource = otlp::resource(wiring.service, &wiring.instance);
+        let exporter = otlp::exporter(endpoint, TIMEOUT, &resource).map_err(io::Error::other)?;
         let (collector, messages) = Self::with_queue();
         let ended = Self(collector.0.clone());
         traces::collect(move |span| ended.offer(span));
-        tokio::spawn(send_all(client, format!("{endpoint}{}", otlp::PATH), resource, messages));
+        tokio::spawn(send_all(exporter, messages));
         Ok(collector)
     }
 
@@ -95,16 +91,7 @@ impl Collector {
     }
 }
 
-fn client() -> reqwest::Result<Client> {
-    Client::builder()
-        .timeout(TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .build()
-}
-
-async fn send_all(client: Client, url: String, resource: Resource, mut messages: Receiver<Message>) {
+async fn send_all(exporter: SpanExporter, mut messages: Receiver<Message>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut is_taking = true;
     let mut tick = interval(EVERY);
@@ -114,7 +101,7 @@ async fn send_all(client: Client, url: String, resource: Resource, mut messages:
         tokio::select! {
             message = messages.recv() => match message {
                 Some(Message::Span(span)) => {
-                    batch.push(*span);
+                    batch.push(otlp::span(*span));
                     if batch.len() < BATCH {
                         continue;
                     }
@@ -126,8 +113,8 @@ async fn send_all(client: Client, url: String, resource: Resource, mut messages:
             _ = tick.tick(), if !batch.is_empty() => {}
         }
         if !batch.is_empty() {
-            is_taking = send(&client, &url, &resource, &batch, is_taking).await;
-            batch.clear();
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            is_taking = send(&exporter, full, is_taking).await;
         }
         if let Some(done) = flushed {
             // Whoever asked may have stopped waiting.
@@ -137,11 +124,10 @@ async fn send_all(client: Client, url: String, resource: Resource, mut messages:
 }
 
 /// Whether the collector took it. A change of that is worth a line, each batch is not.
-async fn send(client: &Client, url: &str, resource: &Resource, batch: &[Finished], was_taking: bool) -> bool {
+async fn send(exporter: &SpanExporter, batch: Vec<SpanData>, was_taking: bool) -> bool {
     let count = batch.len() as u64;
-    let sent = client.post(url).json(&otlp::body(resource, batch)).send().await;
-    match sent.and_then(reqwest::Response::error_for_status) {
-        Ok(_) => {
+    match exporter.export(batch).await {
+        Ok(()) => {
             counter!("traces_spans_sent_total").increment(count);
             if !was_taking {
                 tracing::info!("the collector takes spans again");
@@ -151,8 +137,8 @@ async fn send(client: &Client, url: &str, resource: &Resource, batch: &[Finished
         Err(error) => {
             counter!("traces_spans_dropped_total", "reason" => "not_taken").increment(count);
             if was_taking {
-                // Without its address, which may hold a secret.
-                tracing::warn!(error = %error.without_url(), "the collector takes no spans; they are dropped");
+                // It names a status and no address, which may hold a secret.
+                tracing::warn!(%error, "the collector takes no spans; they are dropped");
             }
             false
         }
@@ -163,7 +149,7 @@ async fn send(client: &Client, url: &str, resource: &Resource, batch: &[Finished
 mod tests {
     use std::{borrow::Cow, time::SystemTime};
 
-    use contracts::trace::TraceContext;
+    use contracts::{Service, trace::TraceContext};
     use testkit::{Reply, Stub};
     use traces::Kind;
 
@@ -191,15 +177,15 @@ mod tests {
     async fn what_is_not_taken_is_dropped_and_what_comes_after_it_is_sent() {
         let stub = Stub::start(|_| Reply::Raw(503, String::new())).await;
         let (collector, messages) = Collector::with_queue();
-        let resource = Resource { service: "order".into(), instance: "order-0".into(), version: "0" };
-        tokio::spawn(send_all(client().unwrap(), format!("{}{}", stub.url(), otlp::PATH), resource, messages));
+        let exporter = otlp::exporter(&stub.url(), TIMEOUT, &otlp::resource(Service::Order, "order-0")).unwrap();
+        tokio::spawn(send_all(exporter, messages));
         collector.offer(span("refused"));
         collector.flush().await;
         stub.behave(|_| Reply::Json(200, serde_json::json!({})));
         collector.offer(span("taken"));
         collector.flush().await;
         let names: Vec<_> = stub
-            .seen_at("POST", otlp::PATH)
+            .seen_at("POST", "/v1/traces")
             .iter()
             .map(|seen| seen.body["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"].clone())
             .collect();
