@@ -93,7 +93,7 @@ async fn walk(steps: &[Step]) {
         let began = Instant::now();
         die_at(&system, step).await;
         for (process, _) in &step.armed {
-            system.restart(process, &[]);
+            system.restart(process, &[]).await;
         }
         eprintln!("{:?}: died and restarted within {:.1} s", step.armed, began.elapsed().as_secs_f64());
         if (number + 1) % CRASHES_BETWEEN_AUDITS == 0 || number + 1 == steps.len() {
@@ -123,7 +123,7 @@ async fn die_at(system: &System, step: &Step) {
         for (process, point) in &step.armed {
             // It may die before it is ready.
             let armed = format!("CRASH_AT={point}");
-            tokio::task::block_in_place(|| system.try_restart(process, &["--env", &armed]));
+            system.try_restart(process, &["--env", &armed]).await;
         }
         weather.begin(system).await;
         let give_up = Instant::now() + PATIENCE;
@@ -140,7 +140,7 @@ async fn die_at(system: &System, step: &Step) {
         () = crash => {}
         () = customers => {}
     }
-    weather.end(system);
+    weather.end(system).await;
 }
 
 async fn under_way(system: &System) {
@@ -196,13 +196,13 @@ impl Weather {
                 (count(&deferred, sql).await > 0).then_some(())
             })
             .await;
-            tokio::task::block_in_place(|| self.end(system));
+            self.end(system).await;
         }
     }
 
-    fn end(self, system: &System) {
+    async fn end(self, system: &System) {
         for channel in self.away().filter(|channel| system.process(channel, 0)["state"] != "ready") {
-            system.restart(channel, &[]);
+            system.restart(channel, &[]).await;
         }
     }
 }

@@ -10,7 +10,7 @@ use testkit::eventually;
 use super::{
     audit,
     shop::{Told, fresh_key, order_of},
-    system::{System, count, is_full, turn},
+    system::{System, WITHOUT_BREAKERS, count, is_full, turn},
 };
 
 const CLIENTS: usize = 20;
@@ -25,6 +25,7 @@ fn rounds() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_client_was_told_is_lost_when_a_service_is_killed() {
     let system = turn().await;
+    system.rule(97, WITHOUT_BREAKERS).await;
     for service in std::iter::repeat_n(Service::ALL, rounds()).flatten() {
         let told = order_through_a_kill(&system, service).await;
         assert!(told.len() >= 2 * BEFORE_AND_AFTER);
@@ -34,6 +35,7 @@ async fn nothing_that_a_client_was_told_is_lost_when_a_service_is_killed() {
         // It compares with what every client was told.
         audit::clean(&system).await;
     }
+    system.rule(98, "").await;
 }
 
 /// Twenty clients order while `service` is killed and started again; what each was told in the end.
@@ -54,8 +56,7 @@ async fn order_through_a_kill(system: &System, service: Service) -> Vec<Told> {
     };
     let killer = async {
         reached(BEFORE_AND_AFTER).await;
-        // Blocking, and on purpose: the clients' tasks run on other threads.
-        tokio::task::block_in_place(|| system.kill_and_restart(service.as_str()));
+        system.kill_and_restart(service.as_str()).await;
         reached(answered.load(Ordering::Relaxed) + BEFORE_AND_AFTER).await;
         enough.store(true, Ordering::Relaxed);
     };
@@ -75,7 +76,7 @@ async fn a_killed_order_service_resumes_what_it_left() {
             (count(&db, sql).await == 1).then_some(())
         })
         .await;
-        tokio::task::block_in_place(|| system.kill_and_restart("order:0"));
+        system.kill_and_restart("order:0").await;
     });
     assert!(first.is_err(), "the client of the killed process has no answer: {first:?}");
     // Payment has settled the charge and says so; nobody charges again.

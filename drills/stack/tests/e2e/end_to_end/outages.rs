@@ -42,7 +42,7 @@ async fn though_every_process_of_order_and_payment_dies_in_between() {
             system.kill(victim);
         }
         for victim in victims {
-            tokio::task::block_in_place(|| system.restart(victim, &[]));
+            system.restart(victim, &[]).await;
         }
         are_found_out(&system, unknown).await;
     }

@@ -44,7 +44,7 @@ async fn without_the_provider_small_orders_wait_and_large_ones_are_refused() {
         refused.push(system.shop.place_let_in(turn, &fresh_key(), &large).await);
     }
     for channel in ["provider-primary", "provider-backup"] {
-        system.restart(channel, &[]);
+        system.restart(channel, &[]).await;
     }
     for told in refused {
         assert_eq!((told.status, &told.body["type"]), (503, &json!("urn:problem:payment-unavailable")), "{told:?}");
@@ -109,7 +109,7 @@ async fn outage_under_load(system: &System, stop: &CancellationToken) -> (DateTi
     sleep(AWAY).await;
     let ended = Utc::now();
     for channel in ["provider-primary", "provider-backup"] {
-        tokio::task::block_in_place(|| system.restart(channel, &[]));
+        system.restart(channel, &[]).await;
     }
     system.provider_behaves(&json!({"latency_ms": LATENCY.as_millis() as u64})).await;
     let orders = system.database("order").await;

@@ -110,7 +110,7 @@ async fn kill_until(system: &System, ended: &CancellationToken) -> usize {
             _ = beat.tick() => {}
         }
         let victim = *VICTIMS.choose(&mut chance).unwrap();
-        tokio::task::block_in_place(|| system.kill_and_restart(victim));
+        system.kill_and_restart(victim).await;
         kills += 1;
     }
 }

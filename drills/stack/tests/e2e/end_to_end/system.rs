@@ -125,19 +125,21 @@ impl System {
     }
 
     /// `./dev restart NAME --kill`: SIGKILL, and a new process.
-    pub fn kill_and_restart(&self, name: &str) {
-        self.restart(name, &["--kill"]);
+    pub async fn kill_and_restart(&self, name: &str) {
+        self.restart(name, &["--kill"]).await;
     }
 
-    /// `./dev restart NAME`, with more arguments: waits until it is ready.
-    pub fn restart(&self, name: &str, more: &[&str]) {
-        let said = self.try_restart(name, more);
+    /// `./dev restart NAME`, with more arguments: waits until it is ready. It takes seconds, and holds up nobody: clients
+    /// that are joined with it would otherwise stand still for as long as they are to meet a process that is away.
+    pub async fn restart(&self, name: &str, more: &[&str]) {
+        let said = self.try_restart(name, more).await;
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     }
 
     /// The same for one that may not live to be ready.
-    pub fn try_restart(&self, name: &str, more: &[&str]) -> Output {
-        dev(&[&["restart", name, "--port-base", &self.base.to_string()], more].concat())
+    pub async fn try_restart(&self, name: &str, more: &[&str]) -> Output {
+        let command = command(&[&["restart", name, "--port-base", &self.base.to_string()], more].concat());
+        tokio::process::Command::from(command).output().await.unwrap()
     }
 
     /// Of a process, by name and replica: `status --json`.
