@@ -70,10 +70,16 @@ impl RequestContext {
     pub fn for_job(name: &'static str, follows: Option<TraceContext>, budget: Duration) -> Self {
         let trace = follows.map_or_else(TraceContext::root, |before| before.child());
         let span = Span::begin(Kind::Internal, trace, follows, || name.into());
+        Self { job: span.context().map(|_| Arc::new(span)), trace, ..Self::for_look(name, budget) }
+    }
+
+    /// For a look whether a job has anything to do, of which no trace shall tell.
+    #[must_use]
+    pub fn for_look(name: &'static str, budget: Duration) -> Self {
         Self {
             request_id: format!("{name}-{}", Uuid::now_v7()).into(),
-            job: span.context().map(|_| Arc::new(span)),
-            trace,
+            job: None,
+            trace: TraceContext::root(),
             deadline: Deadline::after(budget),
             purse: Purse::new(JOB_RETRIES),
             // It finishes what a request began.

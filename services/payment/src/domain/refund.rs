@@ -28,6 +28,8 @@ pub struct Refund {
     pub sends: i32,
     /// What the provider calls it.
     pub provider_refund_ref: Option<String>,
+    /// Of what asked for it, or of the attempt that was charged.
+    pub traceparent: Option<String>,
     /// Raised by every transition.
     pub version: i64,
     pub created_at: DateTime<Utc>,
@@ -115,6 +117,7 @@ mod tests {
             state: RefundState::Requested,
             sends: 0,
             provider_refund_ref: None,
+            traceparent: None,
             version: 1,
             created_at: Utc::now(),
             updated_at: Utc::now(),

@@ -16,6 +16,7 @@ use crate::domain::attempt::{Announcement, Attempt, Event, Transition};
 #[derive(Debug, Clone)]
 pub struct Source {
     pub found_by: FoundBy,
+    /// Of whatever brought it; where nothing did, the attempt's own counts.
     pub traceparent: Option<String>,
     /// How much was charged, where whoever proves a charge says so.
     pub amount: Option<Money>,
@@ -70,8 +71,8 @@ pub async fn insert(conn: &mut PgConnection, attempt: &Attempt, event: &Event) -
         "with made as (
              insert into attempts (id, order_id, amount_minor, currency, payment_method, state, channel, dispatch_no,
                                    version, created_at, updated_at, last_may_have_left_at, primary_intent_at,
-                                   backup_intent_at, not_dispatched_reason, deferred_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $15, $16, $17, $18)
+                                   backup_intent_at, not_dispatched_reason, deferred_at, traceparent)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $15, $16, $17, $18, $19)
              on conflict on constraint attempts_pkey do nothing
              returning id, version, state, updated_at)
          insert into attempt_history (attempt_id, version, to_state, event, detail, at)
@@ -95,6 +96,7 @@ pub async fn insert(conn: &mut PgConnection, attempt: &Attempt, event: &Event) -
     .bind(attempt.intents.backup)
     .bind(attempt.not_dispatched_reason.map(|reason| reason.as_str()))
     .bind(attempt.deferred_at)
+    .bind(&attempt.traceparent)
     .execute(conn)
     .await?;
     Ok(inserted.rows_affected() == 1)
@@ -165,7 +167,8 @@ pub async fn apply(
     Ok(true)
 }
 
-/// Puts the message of a transition, or once more that of a settlement, into the outbox.
+/// Puts the message of a transition, or once more that of a settlement, into the outbox; in the attempt's trace, unless
+/// `traceparent` names a nearer one.
 pub async fn announce(
     conn: &mut PgConnection,
     attempt: &Attempt,
@@ -174,6 +177,7 @@ pub async fn announce(
     now: DateTime<Utc>,
 ) -> Result<(), StorageError> {
     let version = attempt.version;
+    let traceparent = traceparent.or_else(|| attempt.traceparent.clone());
     match announcement {
         Announcement::Approved(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,
         Announcement::Declined(data) => outbox::enqueue_data(conn, data, version, traceparent, now).await?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use contracts::{AttemptId, OrderId, payment::PaymentReview};
+use contracts::{AttemptId, OrderId, payment::PaymentReview, trace::TraceContext};
 use durable::StorageError;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -72,17 +72,21 @@ pub async fn acknowledged(conn: &mut PgConnection, id: AttemptId) -> Result<(), 
     Ok(())
 }
 
-/// Up to `limit` deferred charges that wait, those that were tried longest ago first.
-pub async fn deferred(conn: &mut PgConnection, limit: i64) -> Result<Vec<AttemptId>, StorageError> {
-    let ids: Vec<Uuid> = sqlx::query_scalar(
-        "select id from attempts
+/// Up to `limit` deferred charges that wait, those that were tried longest ago first, each with its trace.
+pub async fn deferred(
+    conn: &mut PgConnection,
+    limit: i64,
+) -> Result<Vec<(AttemptId, Option<TraceContext>)>, StorageError> {
+    let waiting: Vec<(Uuid, Option<String>)> = sqlx::query_as(
+        "select id, traceparent from attempts
           where state in ('created', 'not_dispatched') and deferred_at is not null
           order by updated_at limit $1",
     )
     .bind(limit)
     .fetch_all(conn)
     .await?;
-    Ok(ids.into_iter().map(AttemptId::from_uuid).collect())
+    let trace = |traceparent: Option<String>| traceparent.and_then(|text| text.parse().ok());
+    Ok(waiting.into_iter().map(|(id, traceparent)| (AttemptId::from_uuid(id), trace(traceparent))).collect())
 }
 
 /// What is open, for metrics and people.

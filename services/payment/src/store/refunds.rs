@@ -24,6 +24,7 @@ struct Row {
     state: String,
     sends: i32,
     provider_refund_ref: Option<String>,
+    traceparent: Option<String>,
     version: i64,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
@@ -33,8 +34,8 @@ struct Row {
 pub async fn insert(conn: &mut PgConnection, refund: &Refund) -> Result<bool, StorageError> {
     let inserted = sqlx::query(
         "insert into refunds (id, channel, provider_ref, amount_minor, currency, reason, order_id, attempt_id, state,
-                              version, created_at, updated_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)
+                              version, created_at, updated_at, traceparent)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12)
          on conflict on constraint refunds_pkey do nothing",
     )
     .bind(refund.id.as_uuid())
@@ -48,6 +49,7 @@ pub async fn insert(conn: &mut PgConnection, refund: &Refund) -> Result<bool, St
     .bind(refund.state.as_str())
     .bind(refund.version)
     .bind(refund.created_at)
+    .bind(&refund.traceparent)
     .execute(conn)
     .await?;
     Ok(inserted.rows_affected() == 1)
@@ -59,6 +61,7 @@ pub async fn insert_extra(
     id: RefundId,
     charge: &ProvenCharge,
     reason: &str,
+    traceparent: Option<String>,
     now: DateTime<Utc>,
 ) -> Result<bool, StorageError> {
     let refund = Refund {
@@ -72,6 +75,7 @@ pub async fn insert_extra(
         state: RefundState::Requested,
         sends: 0,
         provider_refund_ref: None,
+        traceparent,
         version: 1,
         created_at: now,
         updated_at: now,
@@ -114,12 +118,7 @@ pub async fn claim_due(conn: &mut PgConnection, limit: i64, lease: Duration) -> 
 }
 
 /// Saves a transition of a refund as it was `read`, with its event. False: it is no longer what was read.
-pub async fn apply(
-    conn: &mut PgConnection,
-    read: &Refund,
-    transition: &Transition,
-    traceparent: Option<String>,
-) -> Result<bool, StorageError> {
+pub async fn apply(conn: &mut PgConnection, read: &Refund, transition: &Transition) -> Result<bool, StorageError> {
     let next = &transition.next;
     let updated = sqlx::query(
         "update refunds set state = $3, sends = $4, provider_refund_ref = $5, version = $6, updated_at = $7
@@ -138,7 +137,7 @@ pub async fn apply(
         return Ok(false);
     }
     if let Some(refunded) = &transition.announcement {
-        outbox::enqueue_data(conn, refunded, next.version, traceparent, next.updated_at).await?;
+        outbox::enqueue_data(conn, refunded, next.version, next.traceparent.clone(), next.updated_at).await?;
     }
     Ok(true)
 }
@@ -185,6 +184,7 @@ impl TryFrom<Row> for Refund {
             state: variant(&row.state)?,
             sends: row.sends,
             provider_refund_ref: row.provider_refund_ref,
+            traceparent: row.traceparent,
             version: row.version,
             created_at: row.created_at,
             updated_at: row.updated_at,

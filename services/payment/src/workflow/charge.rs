@@ -76,7 +76,7 @@ impl Payments {
             Some(channel) => Event::Dispatch { channel: *channel },
             None => Event::NotDispatched { dispatch_no: 0, reason: NotDispatchedReason::Degraded },
         };
-        let new = Attempt::new(id, content.clone(), now);
+        let new = Attempt::new(id, content.clone(), now).traced(Some(context.trace.to_string()));
         let mut tx = self.database.begin(context.deadline).await?;
         if let Ok(transition) = decide(&new, &event, now)
             && attempts::insert(&mut tx, &transition.next, &event).await?

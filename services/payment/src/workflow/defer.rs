@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chassis::{RequestContext, crash_point};
 use chrono::Utc;
-use contracts::{AttemptId, payment::AttemptState};
+use contracts::{AttemptId, payment::AttemptState, trace::TraceContext};
 use durable::StorageError;
 use futures_util::future::join_all;
 use resilience::Deadline;
@@ -29,7 +29,7 @@ const BUDGET: Duration = Duration::from_secs(3);
 impl Payments {
     /// Sends as many deferred charges as may be under way at once, and says how many of them left.
     pub async fn drain(&self) -> Result<usize, StorageError> {
-        let context = RequestContext::for_job("deferred", None, CHARGE_BUDGET);
+        let context = RequestContext::for_look("deferred", CHARGE_BUDGET);
         if self.channels(&context).iter().all(|channel| self.providers.at(*channel).is_cut_off()) {
             return Ok(0);
         }
@@ -37,7 +37,7 @@ impl Payments {
         let mut tx = self.database.begin(Deadline::after(BUDGET)).await?;
         let waiting = open::deferred(&mut tx, limit).await?;
         drop(tx);
-        let sent = join_all(waiting.into_iter().map(|id| self.send_deferred(id))).await;
+        let sent = join_all(waiting.into_iter().map(|(id, trace)| self.send_deferred(id, trace))).await;
         let mut left = 0;
         for sent in sent {
             left += usize::from(sent?);
@@ -45,9 +45,9 @@ impl Payments {
         Ok(left)
     }
 
-    /// True: its request left.
-    async fn send_deferred(&self, id: AttemptId) -> Result<bool, StorageError> {
-        let context = RequestContext::for_job("deferred", None, CHARGE_BUDGET);
+    /// True: its request left. `trace`: of the order that let it wait.
+    async fn send_deferred(&self, id: AttemptId, trace: Option<TraceContext>) -> Result<bool, StorageError> {
+        let context = RequestContext::for_job("deferred", trace, CHARGE_BUDGET);
         let channels = self.channels(&context);
         let Some((first, rest)) = channels.split_first() else { return Ok(false) };
         let mut tx = self.database.begin(context.deadline).await?;

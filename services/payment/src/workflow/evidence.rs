@@ -83,7 +83,10 @@ pub(super) async fn give_back(
         return Ok(());
     };
     let key = idempotency_key(attempt.id);
-    give_back_charge(conn, Some(attempt.id), &key, channel, provider_ref, amount, source, now).await
+    // Where nothing nearer brought it, it goes back in the trace of its attempt.
+    let traceparent = source.traceparent.clone().or_else(|| attempt.traceparent.clone());
+    let source = Source { traceparent, ..source.clone() };
+    give_back_charge(conn, Some(attempt.id), &key, channel, provider_ref, amount, &source, now).await
 }
 
 /// Puts a charge that settles nothing on record, with the refund of it, once.
@@ -109,7 +112,8 @@ pub(super) async fn give_back_charge(
     };
     if charges::insert(conn, &charge, Role::Extra).await? {
         let id = Uuid::new_v5(&EXTRA_CHARGES, format!("{}/{provider_ref}", channel.as_str()).as_bytes());
-        refunds::insert_extra(conn, contracts::RefundId::from_uuid(id), &charge, EXTRA_CHARGE, now).await?;
+        let (id, traceparent) = (contracts::RefundId::from_uuid(id), source.traceparent.clone());
+        refunds::insert_extra(conn, id, &charge, EXTRA_CHARGE, traceparent, now).await?;
         metrics::counter!("payment_extra_charges_total").increment(1);
         tracing::error!(
             attempt_id = ?attempt_id, channel = channel.as_str(), provider_ref, found_by = source.found_by.as_str(),

@@ -27,7 +27,7 @@ impl Payments {
     async fn fence_or_find(&self, context: &RequestContext, id: AttemptId) -> Result<Attempt, StorageError> {
         let mut tx = self.database.begin(context.deadline).await?;
         // The tombstone first: it waits for a `PUT` of the same attempt that is about to commit, and then finds it.
-        let tombstone = Attempt::tombstone(id, Utc::now());
+        let tombstone = Attempt::tombstone(id, Utc::now()).traced(Some(context.trace.to_string()));
         if attempts::insert(&mut tx, &tombstone, &Event::Fence).await? {
             tx.commit().await?;
             crash_point("payment.fence.recorded");

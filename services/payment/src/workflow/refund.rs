@@ -43,13 +43,14 @@ const SENDS_AT_ONCE: usize = 4;
 
 impl Payments {
     /// The refund as it is, made if it is new. In the caller's transaction; whoever commits calls [`Self::committed`].
-    /// `said`: the order and currency that whoever asks believes in, if they say so.
+    /// `said`: the order and currency that whoever asks believes in, if they say so. `traceparent`: of whoever asks.
     pub async fn request_refund(
         &self,
         tx: &mut Tx,
         attempt_id: AttemptId,
         asked: &RefundCharge,
         said: Option<(OrderId, Currency)>,
+        traceparent: Option<String>,
     ) -> Result<Result<Refund, RefundRefusal>, StorageError> {
         // Its lock makes promises of one charge take turns.
         let Some(attempt) = attempts::lock(tx, attempt_id).await? else { return Ok(Err(RefundRefusal::NoSuchAttempt)) };
@@ -85,6 +86,7 @@ impl Payments {
             state: RefundState::Requested,
             sends: 0,
             provider_refund_ref: None,
+            traceparent: traceparent.or(attempt.traceparent),
             version: 1,
             created_at: now,
             updated_at: now,
@@ -105,7 +107,7 @@ impl Payments {
     ) -> Result<Refund, PaymentError> {
         let requesting = async {
             let mut tx = self.database.begin(context.deadline).await?;
-            let requested = self.request_refund(&mut tx, id, &asked, None).await?;
+            let requested = self.request_refund(&mut tx, id, &asked, None, Some(context.trace.to_string())).await?;
             tx.commit().await?;
             Ok::<_, StorageError>(requested)
         };
@@ -123,7 +125,7 @@ impl Payments {
         for refund in refunds::claim_due(&mut tx, limit, CLAIM).await? {
             // The intent, durable before the first byte.
             if let Ok(transition) = decide(&refund, &Event::Send, Utc::now())
-                && refunds::apply(&mut tx, &refund, &transition, None).await?
+                && refunds::apply(&mut tx, &refund, &transition).await?
             {
                 sending.push(transition.next);
             }
@@ -138,7 +140,8 @@ impl Payments {
     }
 
     async fn send_refund(&self, refund: Refund) {
-        let context = RequestContext::for_job("refund", None, SEND_BUDGET);
+        let trace = refund.traceparent.as_deref().and_then(|text| text.parse().ok());
+        let context = RequestContext::for_job("refund", trace, SEND_BUDGET);
         let said = self.providers.at(refund.channel).refund(&context, &refund).await;
         crash_point("payment.refund.answer_read");
         let recorded = durable::within(Deadline::after(RECORD_BUDGET), self.record_refund(&refund, said)).await;
@@ -183,7 +186,7 @@ fn sends_before(refund: &Refund) -> usize {
 /// told the same, or is asked again.
 pub(super) async fn settle_refund(tx: &mut Tx, refund: Refund, event: &Event) -> Result<Refund, StorageError> {
     let Ok(transition) = decide(&refund, event, Utc::now()) else { return Ok(refund) };
-    if !refunds::apply(tx, &refund, &transition, None).await? {
+    if !refunds::apply(tx, &refund, &transition).await? {
         return Ok(refund);
     }
     metrics::counter!("payment_refunds_total", "outcome" => transition.next.state.as_str()).increment(1);

@@ -38,7 +38,7 @@ impl Payments {
         lost_after: Duration,
     ) -> Result<(), StorageError> {
         let now = Utc::now();
-        let tombstone = Attempt::tombstone(said.attempt_id, now);
+        let tombstone = Attempt::tombstone(said.attempt_id, now).traced(message.traceparent.clone());
         // The tombstone first, as for a fence: the call may still be on its way here.
         if attempts::insert(tx, &tombstone, &Event::Fence).await? {
             return tell(tx, &tombstone, said.order_id, message).await;
@@ -81,7 +81,7 @@ impl Payments {
             currency: said.currency,
             payment_method: said.payment_method.clone(),
         };
-        let new = Attempt::new(said.attempt_id, content.clone(), now);
+        let new = Attempt::new(said.attempt_id, content.clone(), now).traced(message.traceparent.clone());
         if let Ok(transition) = decide(&new, &Event::Defer, now)
             && attempts::insert(tx, &transition.next, &Event::Defer).await?
         {
@@ -116,11 +116,12 @@ impl Payments {
     ) -> Result<Result<(), RefundRefusal>, StorageError> {
         let asked =
             RefundCharge { refund_id: said.refund_id, amount_minor: said.amount_minor, reason: said.reason.clone() };
-        let refund =
-            match self.request_refund(tx, said.attempt_id, &asked, Some((said.order_id, said.currency))).await? {
-                Ok(refund) => refund,
-                Err(refusal) => return Ok(Err(refusal)),
-            };
+        let believed = Some((said.order_id, said.currency));
+        let requested = self.request_refund(tx, said.attempt_id, &asked, believed, message.traceparent.clone()).await?;
+        let refund = match requested {
+            Ok(refund) => refund,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         if refund.state == RefundState::Refunded {
             refunds::announce(tx, &refund, message.traceparent.clone(), Utc::now()).await?;
         }

@@ -19,3 +19,4 @@ mod stop;
 mod system;
 mod traffic;
 mod unknown;
+mod watched;

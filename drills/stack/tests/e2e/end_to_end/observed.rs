@@ -1,21 +1,18 @@
-//! A system that is watched as closely as it can be: the finest log, a collector of traces, and secrets of its own in the
-//! environment of every process. What it tells is whole, and none of it is a secret.
+//! What a system tells of itself is whole, and none of it is a secret.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::collections::BTreeSet;
 
-use contracts::{Service, UserId, headers, trace::TraceContext};
-use reqwest::{Client, RequestBuilder};
-use serde_json::{Value, json};
+use contracts::{Service, trace::TraceContext};
+use reqwest::RequestBuilder;
+use serde_json::json;
 use testkit::{SpanStub, eventually, spans::SeenSpan};
 
 use super::{
-    shop::{fresh_key, order_of},
-    system::{HURRIED, System, checkout, command, dev, turn},
+    shop::order_of,
+    system::{dev, turn},
+    watched::{ALERT_PATH, DATABASE_PASSWORD, JWT_SECRET, Watched},
 };
 
-const JWT_SECRET: &str = "planted-jwt-secret-0123456789abcdef";
-const DATABASE_PASSWORD: &str = "planted-database-password";
-const ALERT_PATH: &str = "planted-alert-address";
 /// As it stands in the wrong places of a request.
 const CARD: &str = "4111111111111111";
 const SIGNATURE: &str = "feedfacefeedfacefeedfacefeedfacefeedfacefeedfacefeedfacefeedface";
@@ -24,87 +21,6 @@ const STRANGERS_TOKEN: &str = "planted-token-of-a-stranger";
 const PAYMENT_METHOD: &str = "tok_";
 /// The secrets of a local system, which its processes get like any others.
 const WELL_KNOWN: [&str; 2] = ["dev-only-internal-token-of-", "dev-only-webhook-secret"];
-
-/// A second system, beside the one that tests share.
-struct Watched {
-    base: u16,
-    token: String,
-    client: Client,
-}
-
-impl Watched {
-    fn start(beside: &System, collector: &str) -> Self {
-        let base = beside.base + 2_000;
-        let rules = beside.folder().join("watched-rules.toml");
-        fs::write(&rules, HURRIED).unwrap();
-        // Before anything can fail, so that whatever does is cleared away.
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().unwrap();
-        let mut watched = Self { base, token: String::new(), client };
-        let started = command(&["up", "--detach", "--port-base", &base.to_string()])
-            .env("RULES_FILE", &rules)
-            .env("LOG_LEVEL", "trace")
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
-            .env("AUTH_JWT_SECRET", JWT_SECRET)
-            .env("PGPASSWORD", DATABASE_PASSWORD)
-            .env("ALERT_WEBHOOK_URL", format!("http://127.0.0.1:9/{ALERT_PATH}"))
-            .output()
-            .unwrap();
-        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        let user = UserId::generate().to_string();
-        let minted = command(&["token", "--user", &user]).env("AUTH_JWT_SECRET", JWT_SECRET).output().unwrap();
-        watched.token = String::from_utf8(minted.stdout).unwrap().trim().to_owned();
-        watched
-    }
-
-    fn url(&self, service: Service, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", service.api_port(self.base, 0))
-    }
-
-    fn place(&self, order: &Value) -> RequestBuilder {
-        let request = self.client.post(self.url(Service::Order, "/v1/orders")).bearer_auth(&self.token);
-        request.header(headers::IDEMPOTENCY_KEY, fresh_key()).json(order)
-    }
-
-    /// The status and the body.
-    async fn told(&self, request: RequestBuilder) -> (u16, String) {
-        let response = request.send().await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
-    }
-
-    async fn provider_sends_webhooks(&self, mode: &str) {
-        let url = format!("http://127.0.0.1:{}/admin/behaviour", self.base + 6);
-        self.client.put(url).json(&json!({"webhook": mode})).send().await.unwrap().error_for_status().unwrap();
-    }
-
-    /// Everything that the processes wrote, by file.
-    fn logs(&self) -> Vec<(String, String)> {
-        let folder = checkout().join(format!("target/dev/{}/logs", self.base));
-        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        files
-            .map(|path| (path.display().to_string(), String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()))
-            .collect()
-    }
-
-    /// What the admin listeners show, by address.
-    async fn shown(&self) -> Vec<(String, String)> {
-        let mut shown = Vec::new();
-        for service in Service::ALL {
-            for path in ["/internal/state", "/metrics", "/readyz"] {
-                let url = format!("http://127.0.0.1:{}{path}", service.admin_port(self.base, 0));
-                let (status, text) = self.told(self.client.get(&url)).await;
-                assert_eq!(status, 200, "{url}: {text}");
-                shown.push((url, text));
-            }
-        }
-        shown
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        dev(&["down", "--wipe", "--port-base", &self.base.to_string()]);
-    }
-}
 
 /// Orders that end in every way, and requests that are refused in every way that has to do with a secret. The bodies of
 /// the answers.
@@ -144,22 +60,29 @@ async fn drive(watched: &Watched) -> Vec<String> {
 /// An order whose reply is lost, until reconciliation has found out about it. Its id.
 async fn lose_a_reply(watched: &Watched, outside: &TraceContext) -> String {
     watched.provider_sends_webhooks("off").await;
-    let lost = watched.place(&order_of("TEA-EARLGREY-100", 1, "tok_lost_reply"));
-    let (status, body) = watched.told(lost.header(headers::TRACEPARENT, outside.to_string())).await;
-    assert_eq!(status, 202, "{body}");
-    let id = serde_json::from_str::<Value>(&body).unwrap()["id"].as_str().unwrap().to_owned();
-    eventually("the order is confirmed", async || {
-        let look = watched.client.get(watched.url(Service::Order, &format!("/v1/orders/{id}")));
-        let (_, body) = watched.told(look.bearer_auth(&watched.token)).await;
-        body.contains("\"confirmed\"").then_some(())
-    })
-    .await;
+    let order = watched.places_within(outside, "tok_lost_reply").await;
+    watched.says(&order, "\"confirmed\"").await;
     watched.provider_sends_webhooks("on").await;
-    id
+    order
 }
 
-/// What one order's trace has to show, by service and name.
-const STATIONS: [(&str, &str); 15] = [
+/// An order whose charge is let wait, is sent by a job, and is given back by another, since the order is cancelled.
+async fn defer_and_cancel(watched: &Watched, outside: &TraceContext) {
+    watched.rule(2, "[degrade]\npayment = \"defer\"\n").await;
+    let order = watched.places_within(outside, "tok_approve").await;
+    watched.says(&order, "\"deferred\"").await;
+    watched.rule(3, "").await;
+    watched.says(&order, "\"confirmed\"").await;
+    let cancel = watched.client.post(watched.url(Service::Order, &format!("/v1/orders/{order}/cancel")));
+    let (status, body) = watched.told(cancel.bearer_auth(&watched.token)).await;
+    assert_eq!(status, 200, "{body}");
+    watched.says(&order, "\"refunded\"").await;
+}
+
+type Stations = &'static [(&'static str, &'static str)];
+
+/// What the trace of an order has to show whose reply was lost, by service and name.
+const LOST: Stations = &[
     ("order", "POST /v1/orders"),
     ("order", "PUT inventory"),
     ("inventory", "PUT /v1/reservations/{order_id}"),
@@ -177,14 +100,47 @@ const STATIONS: [(&str, &str); 15] = [
     ("inventory", "process orders"),
 ];
 
+/// And of one that waited for its charge and was cancelled.
+const DEFERRED: Stations = &[
+    ("order", "POST /v1/orders"),
+    ("order", "publish orders"),
+    ("payment", "deferred"),
+    ("payment", "POST provider"),
+    ("payment", "publish payments"),
+    ("order", "process payments"),
+    ("payment", "refund"),
+    ("payment", "POST provider_status"),
+];
+
 /// The stations that a trace lacks; a tier of a queue stands for the queue.
-fn missing(trace: &[SeenSpan]) -> Vec<&'static str> {
+fn missing(trace: &[SeenSpan], stations: Stations) -> Vec<&'static str> {
     let is_there = |(service, name): &&(&str, &str)| {
         trace
             .iter()
             .any(|span| span.service == *service && (span.name == *name || span.name.starts_with(&format!("{name}."))))
     };
-    STATIONS.iter().filter(|station| !is_there(station)).map(|(_, name)| *name).collect()
+    stations.iter().filter(|station| !is_there(station)).map(|(_, name)| *name).collect()
+}
+
+/// The trace, once it has all stations and every span's parent is one of them, or the caller's.
+async fn whole(collector: &SpanStub, outside: &TraceContext, stations: Stations) -> Vec<SeenSpan> {
+    let orphans = |trace: &[SeenSpan]| -> Vec<String> {
+        let mut known: BTreeSet<String> = trace.iter().map(|span| span.own.clone()).collect();
+        known.insert(outside.span_id());
+        trace.iter().filter(|span| !known.contains(&span.parent)).map(|span| span.name.clone()).collect()
+    };
+    let mut said = None;
+    eventually("the trace is whole", async || {
+        let trace = collector.of_trace(&outside.trace_id());
+        let lacks = (missing(&trace, stations), orphans(&trace));
+        let is_whole = lacks.0.is_empty() && lacks.1.is_empty();
+        if said.as_ref() != Some(&lacks) {
+            eprintln!("of {} spans; missing, and without a parent: {lacks:?}", trace.len());
+            said = Some(lacks);
+        }
+        is_whole.then_some(trace)
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,26 +151,11 @@ async fn one_trace_follows_an_order_through_payment_kafka_and_reconciliation_and
     let mut bodies = drive(&watched).await;
     let outside = TraceContext::root();
     let order = lose_a_reply(&watched, &outside).await;
+    let later = TraceContext::root();
+    defer_and_cancel(&watched, &later).await;
 
-    // The tree is whole: every span's parent is one of them, or the caller's.
-    let of_the_order = || collector.of_trace(&outside.trace_id());
-    let orphans = |trace: &[SeenSpan]| -> Vec<String> {
-        let mut known: BTreeSet<String> = trace.iter().map(|span| span.own.clone()).collect();
-        known.insert(outside.span_id());
-        trace.iter().filter(|span| !known.contains(&span.parent)).map(|span| span.name.clone()).collect()
-    };
-    let mut said = None;
-    let trace = eventually("the trace is whole", async || {
-        let trace = of_the_order();
-        let lacks = (missing(&trace), orphans(&trace));
-        let is_whole = lacks.0.is_empty() && lacks.1.is_empty();
-        if said.as_ref() != Some(&lacks) {
-            println!("of {} spans; missing, and without a parent: {lacks:?}", trace.len());
-            said = Some(lacks);
-        }
-        is_whole.then_some(trace)
-    })
-    .await;
+    whole(&collector, &later, DEFERRED).await;
+    let trace = whole(&collector, &outside, LOST).await;
     let calls = trace.iter().filter(|span| span.attribute("peer.service").is_some());
     assert!(calls.clone().count() >= 4 && calls.clone().all(|call| call.attribute("guard.wait_ms").is_some()));
 

@@ -34,6 +34,8 @@ pub struct Attempt {
     pub not_dispatched_reason: Option<NotDispatchedReason>,
     /// Order lets this one wait for a better moment, since then.
     pub deferred_at: Option<DateTime<Utc>>,
+    /// Of the request that it follows from: what is told or sent later belongs to the same trace.
+    pub traceparent: Option<String>,
     /// Raised by every transition.
     pub version: i64,
     pub created_at: DateTime<Utc>,
@@ -100,11 +102,19 @@ impl Attempt {
             decline_code: None,
             not_dispatched_reason: None,
             deferred_at: None,
+            traceparent: None,
             version: 1,
             created_at: now,
             updated_at: now,
             last_may_have_left_at: None,
         }
+    }
+
+    /// In this trace, unless it is in one already.
+    #[must_use]
+    pub fn traced(mut self, traceparent: Option<String>) -> Self {
+        self.traceparent = self.traceparent.or(traceparent);
+        self
     }
 
     /// Nothing is left to be found out. A charge may still prove this wrong.
