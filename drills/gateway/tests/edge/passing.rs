@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::json;
 use testkit::Reply;
 
-use crate::running::{Gateway, fine, order};
+use crate::running::{Gateway, checkout, fine, order};
 
 #[tokio::test]
 async fn a_client_is_heard_but_where_it_speaks_for_others() {
@@ -105,4 +105,28 @@ async fn whoever_watches_sees_health_and_metrics_and_nothing_of_envoys_administr
         assert_eq!(gateway.get(path).send().await.unwrap().status(), 404, "{path}");
     }
     assert!(order.seen().iter().all(|seen| seen.path == "/readyz"));
+}
+
+#[tokio::test]
+async fn what_prometheus_keeps_of_the_gateway_is_there() {
+    let order = order(fine).await;
+    let Some(gateway) = Gateway::before(&[&order]).await else { return };
+    let file = std::fs::read_to_string(checkout().join("deploy/prometheus/prometheus.yml")).unwrap();
+    let words = file.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let kept: Vec<&str> = words.filter(|word| word.starts_with("envoy_")).collect();
+    assert!(kept.len() > 10, "{kept:?}");
+    let text = gateway.watched(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    for name in kept {
+        let is_there =
+            text.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        assert!(is_there, "{name} is not there");
+    }
+    // By these, alerts and dashboard tell clients from those who watch, and order from Envoy's own administration.
+    for labelled in [
+        "envoy_http_conn_manager_prefix=\"edge\"",
+        "envoy_local_http_ratelimit_prefix=\"edge\"",
+        "envoy_cluster_name=\"order\"",
+    ] {
+        assert!(text.contains(labelled), "{labelled}");
+    }
 }

@@ -89,4 +89,37 @@ fn every_service_is_scraped_on_its_admin_port() {
         let target = format!("{service}:{}", service.admin_port(DEFAULT_PORT_BASE, 0));
         assert_eq!(scraped[service.as_str()], &serde_json::json!([target]));
     }
+    assert_eq!(scraped["gateway"], &serde_json::json!(["envoy:9000"]));
+}
+
+#[test]
+fn a_cluster_is_watched_by_the_same_rules_at_the_same_pace() {
+    let (here, there) = (document("deploy/prometheus/prometheus.yml"), document("deploy/prometheus/kubernetes.yml"));
+    assert_eq!(here["global"], there["global"]);
+    assert_eq!(here["rule_files"], there["rule_files"]);
+    let namespace = document("deploy/k8s/namespace.yml")["metadata"]["name"].clone();
+    // What promtool looks at has these two lines replaced (`discovery` in ./dev).
+    let discovery = &there["scrape_configs"][0]["kubernetes_sd_configs"];
+    assert_eq!(discovery, &serde_json::json!([{"role": "pod", "namespaces": {"names": [namespace]}}]));
+}
+
+#[test]
+fn the_pods_that_discovery_is_tried_on_are_those_of_the_manifests() {
+    let root = fs::read_to_string(checkout().join("deploy/k8s/kustomization.yml")).unwrap();
+    let pods = fs::read_to_string(checkout().join("deploy/prometheus/discovery/pods.yml")).unwrap();
+    let deployment = document("deploy/k8s/base/deployment.yml");
+    let ports = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
+    for port in items(ports) {
+        let (name, number) = (text(&port["name"]), &port["containerPort"]);
+        let is_there = pods
+            .split("- targets:")
+            .any(|pod| pod.contains(&format!(":{number}\"]")) && pod.contains(&format!("port_name: {name}\n")));
+        assert!(is_there, "no pod has the port {name} at {number}");
+    }
+    for label in ["app.kubernetes.io/part-of: order-system", "app.kubernetes.io/name: "] {
+        let (name, value) = label.split_once(": ").unwrap();
+        let meta = format!("__meta_kubernetes_pod_label_{}: {value}", name.replace(['.', '/', '-'], "_"));
+        assert!(pods.contains(&meta), "{meta}");
+        assert!(root.contains(label) || value.is_empty(), "{label}");
+    }
 }

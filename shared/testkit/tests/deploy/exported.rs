@@ -1,8 +1,12 @@
-//! The metrics that the services export, read from where their code names them, and those that an expression asks for.
+//! The metrics that the services export, read from where their code names them, those of the gateway that Prometheus keeps,
+//! and those that an expression asks for.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::LazyLock};
 
-use crate::checkout;
+use crate::{
+    checkout,
+    yaml::{document, items, text},
+};
 
 /// What Prometheus itself knows of every target, and of the alerts.
 const ITS_OWN: [&str; 2] = ["up", "ALERTS"];
@@ -14,8 +18,18 @@ static EXPORTED: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     for source in sources() {
         found.extend(named(&fs::read_to_string(source).unwrap()));
     }
+    found.extend(kept_of_the_gateway());
     found
 });
+
+/// That Envoy has them is looked at by the gateway's own tests.
+fn kept_of_the_gateway() -> Vec<String> {
+    let file = document("deploy/prometheus/prometheus.yml");
+    let job = items(&file["scrape_configs"]).find(|job| job["job_name"] == "gateway").unwrap();
+    let keep = &job["metric_relabel_configs"][0];
+    assert!(keep["action"] == "keep" && keep["source_labels"] == serde_json::json!(["__name__"]), "{keep}");
+    text(&keep["regex"]).split('|').map(str::to_owned).collect()
+}
 
 /// The metrics that `expression` asks for and nobody exports.
 pub fn unknown(expression: &str) -> Vec<String> {
@@ -127,6 +141,11 @@ fn the_code_names_what_it_exports() {
     {
         assert!(EXPORTED.contains(name), "{name}");
     }
+    let of_the_gateway = kept_of_the_gateway();
+    assert!(
+        of_the_gateway.len() > 10 && of_the_gateway.iter().all(|name| name.chars().all(is_word)),
+        "{of_the_gateway:?}"
+    );
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What dashboards and alerts rely on, as a scrape of each running service finds it.
 
+use std::{collections::BTreeSet, fs};
+
 use contracts::Service;
 use serde_json::json;
 use testkit::{Scrape, eventually};
 
 use super::{
     shop::{fresh_key, order_of},
-    system::{System, turn, user},
+    system::{System, checkout, turn, user},
 };
 
 type Promised = &'static [(&'static str, &'static [&'static str])];
@@ -118,4 +120,54 @@ async fn every_service_exports_what_is_promised_with_a_help_text_and_without_ids
         seen.assert_sound();
         promised(service).for_each(|(name, labels)| seen.assert_has(name, labels));
     }
+    let shown = exported(&system).await;
+    let is_missing = |name: &String| !shown.contains(name) && !APPEAR_LATER.contains(&name.as_str());
+    let missing: Vec<String> = asked_for().into_iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "dashboard or alerts ask for what nobody shows: {missing:?}");
+}
+
+/// What there is only once something has happened that need not happen here.
+const APPEAR_LATER: [&str; 3] =
+    ["consumer_missed_messages_total", "orders_told_again_total", "stability_breaker_recovery_seconds"];
+
+/// The metrics of the documentation, and those of the gateway, of which dashboard or alerts speak. That they speak of no others,
+/// a test of the files alone has looked at.
+fn asked_for() -> BTreeSet<String> {
+    let read = |file: &str| fs::read_to_string(checkout().join(file)).unwrap();
+    let words = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
+    };
+    let page = read("docs/observability.md");
+    let documented: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
+    let asking = words(&(read("deploy/grafana/dashboards/orders.json") + &read("deploy/prometheus/alerts.yml")));
+    let name = |word: &str| {
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|part| word.strip_suffix(part));
+        [Some(word), of_histogram]
+            .into_iter()
+            .flatten()
+            .find(|name| name.contains('_') && documented.contains(name))
+            .map(str::to_owned)
+    };
+    let of_services: BTreeSet<String> = asking.iter().filter_map(|word| name(word)).collect();
+    assert!(of_services.len() > 50, "{of_services:?}");
+    let kept = words(&read("deploy/prometheus/prometheus.yml"));
+    let of_gateway = kept.into_iter().filter(|word| word.starts_with("envoy_") && asking.contains(word));
+    of_services.into_iter().chain(of_gateway).collect()
+}
+
+/// The names of what all services show together, and the gateway, where there is one.
+async fn exported(system: &System) -> BTreeSet<String> {
+    let mut admin: Vec<u16> = Service::ALL.iter().map(|service| service.admin_port(system.base, 0)).collect();
+    if system.gateway().is_some() {
+        let address = system.process("gateway", 0)["admin"].as_str().unwrap().to_owned();
+        admin.push(address.rsplit(':').next().unwrap().parse().unwrap());
+    }
+    let mut names = BTreeSet::new();
+    for port in admin {
+        let text = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await.unwrap().text().await.unwrap();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        names.extend(types.map(|(name, _)| name.to_owned()));
+    }
+    names
 }
