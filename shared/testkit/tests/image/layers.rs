@@ -157,10 +157,11 @@ fn no_layer_holds_a_secret_or_what_is_left_of_a_build() {
         secrets.iter().filter(|secret| layers.told.contains(*secret)).map(|_| "a secret in its history".into()),
     );
     assert!(found.is_empty(), "{found:#?}");
-    // Those that the recipe names, and no other.
+    // Those that the recipe names, and no other; an image of before may lack one.
     let recipe = read("deploy/Dockerfile");
     let copied = recipe.lines().find_map(|line| line.trim().strip_prefix("&& cp ")?.strip_suffix(" /out/")).unwrap();
-    assert_eq!(programs, copied.split(' ').map(str::to_owned).collect());
+    let copied: BTreeSet<String> = copied.split(' ').map(str::to_owned).collect();
+    assert!(!programs.is_empty() && programs.is_subset(&copied), "{programs:?}");
     println!(
         "{} layers, {searched} bytes, searched for {} secrets of this checkout",
         layers.files.len(),
