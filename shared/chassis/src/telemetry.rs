@@ -47,8 +47,9 @@ impl TelemetryConfig {
 
 /// Upper bounds in seconds. Every timeout of the built-in rules is one of them, so that "just below the timeout" and
 /// "timed out" fall into different buckets.
-const DURATION_BUCKETS: [f64; 19] =
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 31.0];
+const DURATION_BUCKETS: [f64; 20] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 15.0, 31.0,
+];
 
 /// Installs the log. A second call in one process (tests) changes nothing.
 pub fn init_logs(config: &TelemetryConfig) {
