@@ -91,6 +91,7 @@ impl Follower {
                 heard = self.line.ask(tag, wait) => heard,
             };
             let came = self.take(heard, &mut tag).await;
+            let was_asked_to_wait = !wait.is_zero();
             wait = if came == Came::NoAnswer { Duration::ZERO } else { WAIT };
             if came != Came::NoAnswer {
                 tokio::select! {
@@ -98,7 +99,10 @@ impl Follower {
                     () = self.report() => {}
                 }
             }
-            let pause = pace.after(came, asked.elapsed(), rand::rng().random());
+            let mut pause = pace.after(came, asked.elapsed(), rand::rng().random());
+            if came == Came::NoNews && !was_asked_to_wait {
+                pause = Duration::ZERO;
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
