@@ -6,13 +6,15 @@ use std::{sync::Arc, time::Duration};
 use events::{KafkaConfig, dlq};
 use tokio::{
     sync::Notify,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::workflow::watched::Watched;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// By then the instances have said how many they gave up.
+const BEGIN_AFTER: Duration = Duration::from_secs(2);
 /// Others send letters again too.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 /// After Kafka did not answer.
@@ -20,7 +22,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// `changed` is told when the console itself has sent one again.
 pub async fn run(kafka: KafkaConfig, watched: Arc<Watched>, changed: Arc<Notify>, stop: CancellationToken) {
-    let mut tick = interval(LOOK_EVERY);
+    let mut tick = interval_at(Instant::now() + BEGIN_AFTER, LOOK_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut known, mut due) = (None, Instant::now());
     loop {

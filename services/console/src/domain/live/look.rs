@@ -143,5 +143,6 @@ pub fn whole(value: f64) -> u64 {
 /// More digits than these say nothing, and each costs every listener a byte.
 #[must_use]
 pub fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
+    // The sum of nothing is a negative zero, which would be told as one.
+    (value * 100.0).round() / 100.0 + 0.0
 }

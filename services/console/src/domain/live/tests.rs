@@ -77,6 +77,7 @@ fn one_look_shows_how_things_stand_and_no_rate() {
         (&json!(3), &json!(0.0), &Value::Null)
     );
     assert_eq!(shown["reviews"], 2);
+    assert!(!shown.to_string().contains("-0.0"), "{shown}");
 }
 
 #[test]
