@@ -180,7 +180,6 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
     let operators = Route {
         timeout: ms(2_000),
         limit: per_second(50.0, 50),
-        max_in_flight: Some(10),
         criticality: Criticality::Sheddable,
         ..Route::default()
     };
@@ -206,8 +205,8 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
         // Guesses of all who guess; each name has a limit of its own besides.
         ("POST /v1/session", Route { limit: per_second(5.0, 20), ..Route::default() }),
         // Kafka is read from the beginning of each topic of dead letters.
-        ("GET /v1/dead-letters", asking(15)),
-        ("POST /v1/dead-letters/{letter}/replay", asking(15)),
+        ("GET /v1/dead-letters", Route { limit: per_second(5.0, 10), ..asking(15) }),
+        ("POST /v1/dead-letters/{letter}/replay", Route { limit: per_second(5.0, 10), ..asking(15) }),
         ("GET /v1/reviews", asking(3)),
         ("POST /v1/reviews/{review}/ask", asking(3)),
         ("GET /v1/faults", asking(3)),
