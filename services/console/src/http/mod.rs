@@ -8,6 +8,7 @@ mod live;
 pub mod openapi;
 pub mod operator;
 mod orders;
+mod page;
 mod reason;
 mod reviews;
 mod rules;
@@ -71,7 +72,7 @@ pub fn routes(api: Api) -> Routes {
             .configure(of_faults)
             .default_service(web::to(problem::unknown_path));
         // Before the operators' scope, which has the same beginning.
-        config.app_data(api.clone()).configure(current::routes).service(session).service(scope);
+        config.app_data(api.clone()).configure(page::parts).configure(current::routes).service(session).service(scope);
     })
 }
 

@@ -8,6 +8,7 @@ mod faults;
 mod letters;
 mod live;
 mod orders;
+mod page;
 mod process;
 mod reviews;
 mod session;
