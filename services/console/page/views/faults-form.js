@@ -54,11 +54,11 @@ export function faultForm(inject) {
     try {
       const given = {};
       for (const element of settings.querySelectorAll('[data-setting]')) {
-        if (element.value !== '') given[element.dataset.setting] = element.dataset.number ? Number(element.value) : element.value;
+        if (element.value !== '') given[element.dataset.setting] = element.type === 'number' ? Number(element.value) : element.value;
       }
       await inject({ link: link.value, kind: kind.value, settings: given });
     } catch (error) {
-      put(trouble, [explain(error), ...error.errors?.map((one) => ` ${one.field} ${one.detail}.`) ?? []].join(''));
+      put(trouble, explain(error));
       trouble.hidden = false;
     } finally {
       go.disabled = false;
@@ -85,5 +85,5 @@ function input(setting) {
   const common = { name: setting.name, 'data-setting': setting.name };
   if (setting.choices) return h('select', common, setting.choices.map((value) => h('option', { value }, words(value))));
   const step = setting.type === 'number' ? 'any' : 1;
-  return h('input', { ...common, type: 'number', 'data-number': true, step, min: setting.min, max: setting.max, value: setting.default ?? '', placeholder: setting.default === null ? 'for good' : null });
+  return h('input', { ...common, type: 'number', step, min: setting.min, max: setting.max, value: setting.default ?? '', placeholder: setting.default === null ? 'for good' : null });
 }

@@ -103,7 +103,7 @@ export function versionView(known, { changed, editFrom }) {
   }
 
   async function done(answer, label) {
-    toast('ok', `${label}: version ${number} is done.`);
+    toast('ok', `Version ${number}: ${label.toLowerCase()} is done.`);
     await changed();
     await load();
     return answer ?? true;
