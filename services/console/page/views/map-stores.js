@@ -1,7 +1,7 @@
 // Databases, Redis and Kafka, as far as services measure them: connections in use, messages that wait.
 
 import { h, keyed, text } from '../dom.js';
-import { count, millis, rate } from '../format.js';
+import { count, rate } from '../format.js';
 import { breaker, isStore, joined } from '../hops.js';
 import { chip, meter, setChip } from '../parts.js';
 
@@ -17,10 +17,11 @@ export function storesCard() {
         element.children[1].set(one.db.used, one.db.max);
         text(element.lastChild, `${count(one.db.used)} of ${count(one.db.max)}`);
       });
-      keyed(hops, joined(snapshot.hops).filter((hop) => isStore(hop.to)), (hop) => hop.key, (hop) =>
-        h('li', { 'data-hop': hop.key }, h('span', null, `${hop.from} → ${hop.to}`), h('span', { class: 'store-text' }), chip('off', '')), (element, hop) => {
+      keyed(hops, joined(snapshot.hops).filter((hop) => isStore(hop.to) && (hop.to !== 'postgres' || hop.faults.length)), (hop) => hop.key, (hop) =>
+        h('li', { 'data-store': hop.key }, h('span', null, `${hop.from} → ${hop.to}`), h('span', { class: 'store-text' }), chip('off', '')), (element, hop) => {
         const state = breaker(hop);
-        text(element.children[1], hop.rate === null ? millis(hop.p99) : rate(hop.rate));
+        text(element.children[1], hop.rate !== null ? rate(hop.rate) : hop.waiting !== null ? `${count(hop.waiting)} wait` : '');
+        element.lastChild.hidden = hop.breaker === null && !hop.faults.length;
         setChip(element.lastChild, hop.faults.length ? 'bad' : state.level, hop.faults.length ? 'fault' : state.word, hop.faults.length ? 'fault' : state.icon);
       });
     },
