@@ -1,7 +1,10 @@
 //! The behaviour in force and the dice that go with it. Behind one lock, so that a throw always belongs to the
 //! behaviour it is judged by; nothing waits while it is held.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use contracts::provider::{Behaviour, SetBehaviour};
 use rand::{SeedableRng, rngs::StdRng};
@@ -30,6 +33,11 @@ impl BehaviourInForce {
     pub fn fate_of(&self, method: Method) -> Fate {
         let (behaviour, dice) = &mut *self.lock();
         fate::decide(behaviour, method, &Throw::of(dice))
+    }
+
+    /// How long a charge takes that is begun now.
+    pub fn delay(&self, method: Method, jitter: f64) -> Duration {
+        fate::delay(&self.lock().0, method, jitter)
     }
 
     /// What `change` leaves out is as at the start. The dice roll on.

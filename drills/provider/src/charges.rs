@@ -27,19 +27,17 @@ pub async fn create(
 ) -> Result<HttpResponse, Refusal> {
     let key = required_key(&request)?;
     let method = Method::parse(&body.payment_method).ok_or_else(unknown_method)?;
-    let (Fate { delay, then }, at_once) = (provider.behaviour.fate_of(method), provider.behaviour.current().at_once);
+    let Fate { jitter, then } = provider.behaviour.fate_of(method);
     match then {
         Then::Fail { status } => {
-            let _till = provider.tills.turn(at_once).await;
-            tokio::time::sleep(delay).await;
+            let _till = provider.tills.work(&provider.behaviour, method, jitter).await;
             Err(Refusal::simulated(status))
         }
         Then::Vanish => Ok(keep_silent(provider.hold_for, &provider.closing).await),
         Then::Decide { decision, reply } => {
             let own = provider.clone().into_inner();
             let charging = provider.spawn(async move {
-                let _till = own.tills.turn(at_once).await;
-                tokio::time::sleep(delay).await;
+                let _till = own.tills.work(&own.behaviour, method, jitter).await;
                 charge(&own, key, body, decision).await
             });
             let booked = charging.await.map_err(|_| Refusal::new(ProblemType::Internal, "the charge was abandoned"))?;

@@ -20,10 +20,10 @@ pub struct Throw {
     pub jitter: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fate {
-    /// Passes before anything else happens.
-    pub delay: Duration,
+    /// Its part in [`delay`], from 0 (included) to 1 (excluded).
+    pub jitter: f64,
     pub then: Then,
 }
 
@@ -81,16 +81,22 @@ impl Decision {
 
 #[must_use]
 pub fn decide(behaviour: &Behaviour, method: Method, throw: &Throw) -> Fate {
-    let base = Duration::from_millis(behaviour.latency_ms)
-        + Duration::from_millis(behaviour.jitter_ms).mul_f64(throw.jitter.clamp(0.0, 1.0));
-    let delay = if let Method::Slow(more) = method { base + more } else { base };
     let then = match method {
         Method::Error(status) => Then::Fail { status },
         Method::LostRequest => Then::Vanish,
         Method::LostReply => Then::Decide { decision: Decision::Approve, reply: Reply::Lost },
         Method::Approve | Method::Decline | Method::Slow(_) => by_ratio(behaviour, method, throw),
     };
-    Fate { delay, then }
+    Fate { jitter: throw.jitter, then }
+}
+
+/// How long a charge takes once its turn has come: by the behaviour of then, so that what stood in line while the provider
+/// was slow goes fast when it is well again.
+#[must_use]
+pub fn delay(behaviour: &Behaviour, method: Method, jitter: f64) -> Duration {
+    let base = Duration::from_millis(behaviour.latency_ms)
+        + Duration::from_millis(behaviour.jitter_ms).mul_f64(jitter.clamp(0.0, 1.0));
+    if let Method::Slow(more) = method { base + more } else { base }
 }
 
 /// The ratios, in the order in which a request would meet them.
@@ -174,10 +180,10 @@ mod tests {
     #[test]
     fn delays_add_up() {
         let slow = Behaviour { latency_ms: 100, jitter_ms: 50, ..Behaviour::default() };
-        let throw = Throw { jitter: 0.5, ..LUCKY };
-        assert_eq!(decide(&slow, Method::Error(500), &throw).delay, Duration::from_millis(125));
+        assert_eq!(delay(&slow, Method::Error(500), 0.5), Duration::from_millis(125));
         let method = Method::Slow(Duration::from_millis(1_000));
-        assert_eq!(decide(&slow, method, &throw).delay, Duration::from_millis(1_125));
+        assert_eq!(delay(&slow, method, 0.5), Duration::from_millis(1_125));
+        assert_eq!(decide(&slow, method, &Throw { jitter: 0.5, ..LUCKY }).jitter, 0.5);
     }
 
     #[test]

@@ -119,6 +119,8 @@ fn everybody_waits(rules: &mut Rules) {
         longer(&mut callee.timeout, PATIENCE);
     }
     let order = callees.inventory.timeout + callees.coupon.timeout + callees.payment.timeout + 3 * reserve;
+    // Whoever has one timeout for everything waits for a charge to its end.
+    longer(&mut callees.payment.attempt_timeout, charge);
     for callee in self::callees(rules) {
         let whole = callee.timeout;
         let one = if callee.retry.max_retries == 0 { whole } else { TRY.min(whole) };
@@ -212,6 +214,7 @@ mod tests {
             assert_eq!((route.limit, route.max_in_flight), (LimiterConfig::TokenBucket(NO_LIMIT), None), "{name}");
             assert!(route.timeout >= PATIENCE, "{name}");
         }
+        assert_eq!(open.downstream.payment.attempt_timeout, open.downstream.payment.timeout, "a charge ends before");
         assert!(open.quota.values().all(|quota| quota.limit == NO_QUOTA));
         assert_eq!((open.key_limits.user.default, open.key_limits.caller.overflow), (NO_LIMIT, NO_LIMIT));
         assert_eq!(open.key_limits.user.tiers["vip"].burst, NO_LIMIT.burst);

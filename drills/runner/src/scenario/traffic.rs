@@ -37,7 +37,8 @@ pub struct LoadSpec {
     pub retry: Option<RetrySpec>,
     #[serde(default = "default_timeout")]
     pub timeout: Span,
-    /// What clients tell the system that they wait, if that is less than they do.
+    /// What clients tell the system that they wait, if that is not what they do: less is what a caller does that has a
+    /// reserve, more is what a gateway says for customers who lose their patience.
     pub announce: Option<Span>,
     /// The first part of the run, which counts for nothing.
     #[serde(default = "default_warm_up")]
@@ -147,9 +148,6 @@ impl LoadSpec {
             if retry.on.is_empty() || !retry.on.iter().all(|name| Outcome::is_name(name)) {
                 say("retry.on", super::check::OUTCOMES.into());
             }
-        }
-        if self.announce.is_some_and(|announced| announced > self.timeout) {
-            say("announce", "must not be above load.timeout".into());
         }
         wrong
     }
