@@ -13,9 +13,13 @@ use tokio::process::Command;
 use super::{
     command::apart,
     docker::{self, docker},
+    image::{self, IMAGE},
     named,
 };
-use crate::scenario::{Scenario, Target};
+use crate::{
+    say::say,
+    scenario::{Scenario, Target},
+};
 
 #[derive(Debug, Clone)]
 pub struct Compose {
@@ -26,8 +30,6 @@ pub struct Compose {
     pub program: PathBuf,
 }
 
-/// What is built by hand, since it takes longer than any drill.
-const IMAGE: &str = "order-system:dev";
 pub const RULES_INSIDE: &str = "/etc/rules/rules.toml";
 /// As the compose file has it when nobody says otherwise.
 const DATABASES: &str = "postgres://postgres:development@127.0.0.1:15432";
@@ -74,7 +76,11 @@ impl Compose {
         })?;
         docker::run(docker(&["version", "--format", "{{.Server.Version}}"])).await.context("no Docker engine")?;
         let image = docker(&["image", "inspect", "--format", "{{.Id}}", IMAGE]);
-        docker::run(image).await.map(drop).with_context(|| format!("no image {IMAGE} (docker compose build makes it)"))
+        docker::run(image).await.with_context(|| format!("no image {IMAGE} (docker compose build makes it)"))?;
+        if let Some(line) = image::out_of_date(&self.checkout).await {
+            say(&line);
+        }
+        Ok(())
     }
 
     pub fn rules_file(&self) -> PathBuf {

@@ -6,6 +6,7 @@ mod compose;
 #[cfg(test)]
 mod compose_file;
 mod docker;
+mod image;
 mod local;
 
 use std::{

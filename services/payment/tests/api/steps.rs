@@ -159,6 +159,14 @@ async fn every_crash_point_is_passed_by_some_walk() {
     assert!(missed.is_empty(), "nothing passes {missed:?}");
 }
 
+#[test]
+fn every_crash_point_is_in_the_drill_that_goes_through_them() {
+    let drill = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drills/scenarios/crash-points.toml");
+    let drill = std::fs::read_to_string(drill).unwrap();
+    let missing: Vec<_> = CRASH_POINTS.iter().filter(|point| !drill.contains(&format!("\"{point}\""))).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
+
 /// What no walk passes.
 async fn notice_and_deferral(bank: &Bank) {
     let charge = of("tok_approve");

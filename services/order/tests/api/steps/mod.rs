@@ -259,3 +259,11 @@ async fn each_journey_is_resumed_after_a_crash_at_any_point() {
     let never: Vec<_> = CRASH_POINTS.iter().filter(|point| !passed.contains(**point)).collect();
     assert_eq!(never, Vec::<&&str>::new(), "no journey passes these points");
 }
+
+#[test]
+fn every_crash_point_is_in_the_drill_that_goes_through_them() {
+    let drill = concat!(env!("CARGO_MANIFEST_DIR"), "/../../drills/scenarios/crash-points.toml");
+    let drill = std::fs::read_to_string(drill).unwrap();
+    let missing: Vec<_> = CRASH_POINTS.iter().filter(|point| !drill.contains(&format!("\"{point}\""))).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
