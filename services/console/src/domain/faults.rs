@@ -103,7 +103,10 @@ pub fn check(kind: &str, settings: &Map<String, Value>) -> Result<(), FieldError
         if !fits || !is_whole {
             let wanted = match (setting.choices, range) {
                 (Some(choices), _) => format!("must be one of {}", choices.join(", ")),
-                (None, Some((min, max))) => format!("must be a {} from {min} to {max}", setting.kind),
+                (None, Some((min, max))) => {
+                    let kind = if setting.kind == "integer" { "a whole number" } else { "a number" };
+                    format!("must be {kind} from {min} to {max}")
+                }
                 (None, None) => "is none".to_owned(),
             };
             return Err(FieldError::new(field(), wanted));
