@@ -5,6 +5,7 @@ mod cancel;
 pub mod openapi;
 mod operator;
 mod orders;
+mod page;
 mod products;
 mod render;
 

@@ -13,7 +13,11 @@ use durable::within;
 use resilience::Deadline;
 use serde::Deserialize;
 
-use super::{Api, limit, render::resource};
+use super::{
+    Api, limit,
+    page::{before, page},
+    render::resource,
+};
 use crate::{
     domain::Order,
     error::Error,
@@ -55,24 +59,15 @@ pub async fn list(
 ) -> Result<HttpResponse, ApiProblem> {
     let ListQuery { status, user_id, limit: asked, cursor } = query.0;
     let limit = limit(asked)?;
-    let before = match cursor {
-        None => None,
-        Some(text) => Some(text.parse::<OrderId>().map_err(|_| Error::BadParameter("cursor", "is none of ours"))?),
-    };
+    let before = before(cursor)?;
     let workflow = api.workflow.clone();
     let work = async move {
         let wanted = Wanted { user: user_id, status, before };
         let reading = store::orders::any(workflow.database.pool(), wanted, limit + 1);
         within(context.deadline, async { Ok::<_, Error>(reading.await?) }).await
     };
-    let mut orders = api.lifecycle.run(work).await.map_err(Error::from)??;
-    // One more than asked for was read, to know whether there is a next page.
-    let more = i64::try_from(orders.len()).is_ok_and(|read| read > limit);
-    if more {
-        orders.pop();
-    }
-    let next_cursor = orders.last().filter(|_| more).map(|last| last.id.to_string());
-    Ok(HttpResponse::Ok().json(Page { items: orders.into_iter().map(shown).collect(), next_cursor }))
+    let orders = api.lifecycle.run(work).await.map_err(Error::from)??;
+    Ok(HttpResponse::Ok().json(page(orders, limit, shown)))
 }
 
 /// Any order.

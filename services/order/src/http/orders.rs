@@ -22,7 +22,11 @@ use durable::within;
 use resilience::Deadline;
 use serde::Deserialize;
 
-use super::{Api, admission, limit, render::resource};
+use super::{
+    Api, admission, limit,
+    page::{before, page},
+    render::resource,
+};
 use crate::{
     domain,
     error::Error,
@@ -135,23 +139,14 @@ pub async fn list(
     query: Query<ListQuery>,
 ) -> Result<HttpResponse, ApiProblem> {
     let limit = limit(query.0.limit)?;
-    let before = match query.0.cursor {
-        None => None,
-        Some(text) => Some(text.parse::<OrderId>().map_err(|_| Error::BadParameter("cursor", "is none of ours"))?),
-    };
+    let before = before(query.0.cursor)?;
     let workflow = api.workflow.clone();
     let work = async move {
         let reading = store::orders::page(workflow.database.pool(), user.id, before, limit + 1);
         within(context.deadline, async { Ok::<_, Error>(reading.await?) }).await
     };
-    let mut orders = api.lifecycle.run(work).await.map_err(Error::from)??;
-    // One more than asked for was read, to know whether there is a next page.
-    let more = i64::try_from(orders.len()).is_ok_and(|read| read > limit);
-    if more {
-        orders.pop();
-    }
-    let next_cursor = orders.last().filter(|_| more).map(|last| last.id.to_string());
-    Ok(HttpResponse::Ok().json(Page { items: orders.into_iter().map(resource).collect(), next_cursor }))
+    let orders = api.lifecycle.run(work).await.map_err(Error::from)??;
+    Ok(HttpResponse::Ok().json(page(orders, limit, resource)))
 }
 
 /// What happened to an order, oldest first.
