@@ -45,28 +45,41 @@ impl Faults {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::TcpListener, path::PathBuf};
+    use std::path::PathBuf;
 
-    use provider::{ProviderConfig, RunningProvider};
+    use provider::{ProviderConfig, RunningProvider, StartError};
 
     use super::*;
     use crate::scenario::{FaultSpec, StackSpec};
 
-    /// Both channels, where a system with this port base has them.
-    async fn channels(base: u16) -> [RunningProvider; 2] {
+    /// Both channels, where a system with this port base has them; nothing where one of the ports is taken. To look
+    /// first and listen then would not do: a child that another test is about to start holds what was looked at.
+    async fn channels(base: u16) -> Option<[RunningProvider; 2]> {
         let one = async |offset: u16, name: &str| {
             let file = std::env::temp_dir().join(format!("behaviour-{}-{name}.jsonl", std::process::id()));
             let config = ProviderConfig::local(name, file);
-            provider::start(ProviderConfig { listen: ([127, 0, 0, 1], base + offset).into(), ..config }).await.unwrap()
+            let listen = ([127, 0, 0, 1], base + offset).into();
+            match provider::start(ProviderConfig { listen, ..config }).await {
+                Err(StartError::Listen { .. }) => None,
+                started => Some(started.unwrap()),
+            }
         };
-        [one(6, "primary").await, one(7, "backup").await]
+        Some([one(6, "primary").await?, one(7, "backup").await?])
+    }
+
+    /// At the first port base where both can be.
+    async fn running_channels() -> (u16, [RunningProvider; 2]) {
+        for base in (24_000..25_000).step_by(10) {
+            if let Some(running) = channels(base).await {
+                return (base, running);
+            }
+        }
+        panic!("no two free ports among a hundred pairs");
     }
 
     #[tokio::test]
     async fn a_provider_that_misbehaved_is_brought_back_to_what_is_normal_in_this_drill_and_looked_at() {
-        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        let base = (24_000..25_000).step_by(10).find(|base| free(base + 6) && free(base + 7)).unwrap();
-        let _running = channels(base).await;
+        let (base, _running) = running_channels().await;
         let normal = StackSpec {
             provider: toml::from_str("primary = { latency_ms = 20, at_once = 3 }").unwrap(),
             ..StackSpec::default()
