@@ -37,6 +37,9 @@ impl Guards {
                 let control = scenario.control.as_ref().context("the drill has no control")?;
                 scenario.stack.rules = control.rules_on(&scenario.stack.rules);
                 scenario.load.announce = control.announce.or(scenario.load.announce);
+                if control.everywhere {
+                    scenario.faults.iter_mut().for_each(|fault| fault.to.clear());
+                }
             }
         }
         let theirs = |check: &Check| check.metric.as_ref().is_some_and(|metric| metric.starts_with(THEIRS));
@@ -125,5 +128,25 @@ control = { without = "x", rules = { downstream = { payment = { breaker = { forc
         assert_eq!(taken_out.load.announce.map(|span| span.0.as_secs()), Some(5));
         let without = Scenario { control: None, ..scenario };
         assert!(Guards::TakenOut.asks(&without).is_err());
+    }
+
+    #[test]
+    fn without_the_canary_a_version_is_in_force_everywhere() {
+        let text = r#"
+load = { rate = 10, duration = "30s" }
+expect = [{ probe = "success_ratio", min = 0.5 }]
+stack.console = true
+control = { without = "the canary", everywhere = true }
+[[faults]]
+at = "5s"
+for = "5s"
+publish = { chain = { retries = 1 } }
+to = ["order-0"]
+"#;
+        let scenario = read("a.toml", &format!("{}{text}", DRILL.replace("faults = ", "# "))).unwrap();
+        assert_eq!(Guards::On.asks(&scenario).unwrap().faults[0].to, ["order-0"]);
+        let taken_out = Guards::TakenOut.asks(&scenario).unwrap();
+        assert_eq!(taken_out.faults[0].to, [""; 0]);
+        assert_eq!(taken_out.stack.rules, scenario.stack.rules);
     }
 }

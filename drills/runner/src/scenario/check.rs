@@ -53,7 +53,7 @@ pub fn all(scenario: &Scenario) -> Wrong {
     }
     if let Some(control) = &scenario.control {
         wrong.extend(rules("control.rules", &control.rules_on(&scenario.stack.rules)));
-        wrong.extend(control.mistakes());
+        wrong.extend(control.mistakes(&scenario.faults));
     }
     for (name, checks) in [
         ("steady_state", &scenario.steady_state),

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Span, check::Wrong, overlay::overlaid};
+use super::{FaultSpec, Span, check::Wrong, overlay::overlaid};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +15,9 @@ pub struct ControlSpec {
     pub rules: toml::Table,
     /// What clients tell the system that they wait, instead of `load.announce`.
     pub announce: Option<Span>,
+    /// What the drill publishes to some instances is in force on all of them: without the canary.
+    #[serde(default)]
+    pub everywhere: bool,
 }
 
 impl ControlSpec {
@@ -25,11 +28,14 @@ impl ControlSpec {
     }
 
     /// What is wrong beside the rules: key and reason.
-    pub(super) fn mistakes(&self) -> Wrong {
+    pub(super) fn mistakes(&self, faults: &[FaultSpec]) -> Wrong {
         let mut wrong = Wrong::new();
         let mut say = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
-        if self.rules.is_empty() && self.announce.is_none() {
-            say("control", "takes nothing out: it needs rules or announce");
+        if self.rules.is_empty() && self.announce.is_none() && !self.everywhere {
+            say("control", "takes nothing out: it needs rules, announce or everywhere");
+        }
+        if self.everywhere && faults.iter().all(|fault| fault.to.is_empty()) {
+            say("control.everywhere", "needs a fault that is published to some instances");
         }
         wrong
     }
@@ -61,6 +67,7 @@ expect = [{ probe = "success_ratio", min = 0.5 }]
         assert_eq!(wrong("rules = { downstream = { payment = { breaker = { forced = \"closed\" } } } }"), [""; 0]);
         assert_eq!(wrong("announce = \"1s\""), [""; 0]);
         assert_eq!(wrong(""), ["control"]);
+        assert_eq!(wrong("everywhere = true"), ["control.everywhere"], "nothing is tried out on some");
         assert_eq!(wrong("announce = \"one second\""), ["control.announce"]);
         let unknown = wrong("rules = { downstream = { paiment = { timeout_ms = 5 } } }");
         assert!(unknown[0].starts_with("control.rules"), "{unknown:?}");
