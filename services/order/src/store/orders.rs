@@ -114,25 +114,34 @@ pub struct Wanted {
     pub before: Option<OrderId>,
 }
 
-/// Anybody's orders, newest first. The two statements differ in the index that they read along.
+/// Anybody's orders, newest first. The statements differ in the index that they read along: among all orders, those that
+/// are open or came to nothing are few, and a page of them would be looked for through everything that was ever sold.
 pub async fn any(pool: &PgPool, wanted: Wanted, limit: i64) -> sqlx::Result<Vec<Order>> {
-    let query = match wanted.user {
-        Some(user) => sqlx::query_as(select_order!(
+    let statement = match (wanted.user, wanted.status) {
+        (Some(_), _) => select_order!(
             "o.user_id = $4 and ($1::text is null or o.status = $1) and ($2::uuid is null or o.id < $2)
              order by o.id desc limit $3"
-        ))
+        ),
+        (None, Some(status)) if !status.is_final() => select_order!(
+            "o.status in ('created', 'stock_reserved', 'payment_in_flight', 'payment_pending') and o.status = $1
+             and ($2::uuid is null or o.id < $2) and $4::uuid is null order by o.id desc limit $3"
+        ),
+        (None, Some(OrderStatus::Rejected | OrderStatus::Cancelled)) => select_order!(
+            "o.status in ('rejected', 'cancelled') and o.status = $1 and ($2::uuid is null or o.id < $2)
+             and $4::uuid is null order by o.id desc limit $3"
+        ),
+        (None, _) => select_order!(
+            "($1::text is null or o.status = $1) and ($2::uuid is null or o.id < $2) and $4::uuid is null
+             order by o.id desc limit $3"
+        ),
+    };
+    let rows: Vec<Row> = sqlx::query_as(statement)
         .bind(wanted.status.map(OrderStatus::as_str))
         .bind(wanted.before.map(OrderId::as_uuid))
         .bind(limit)
-        .bind(user.as_uuid()),
-        None => sqlx::query_as(select_order!(
-            "($1::text is null or o.status = $1) and ($2::uuid is null or o.id < $2) order by o.id desc limit $3"
-        ))
-        .bind(wanted.status.map(OrderStatus::as_str))
-        .bind(wanted.before.map(OrderId::as_uuid))
-        .bind(limit),
-    };
-    let rows: Vec<Row> = query.fetch_all(pool).await?;
+        .bind(wanted.user.map(UserId::as_uuid))
+        .fetch_all(pool)
+        .await?;
     with_lines(pool, rows).await
 }
 
