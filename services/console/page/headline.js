@@ -86,7 +86,7 @@ function refusing(snapshot) {
 
 function attention(snapshot) {
   const parts = [];
-  if (snapshot.reviews) parts.push({ level: 'warn', kind: 'reviews', text: `${plural(snapshot.reviews, 'payment needs', 'payments need')} review` });
+  if (snapshot.reviews) parts.push({ level: 'warn', kind: 'reviews', text: `${plural(snapshot.reviews, 'thing needs', 'things need')} review` });
   if (snapshot.dead_letters) parts.push({ level: 'warn', kind: 'dead', text: plural(snapshot.dead_letters, 'dead letter') });
   const faults = joined(snapshot.hops).filter((hop) => hop.faults.length);
   if (faults.length) parts.push({ level: 'warn', kind: 'faults', text: `${plural(faults.length, 'link')} with a fault injected` });

@@ -121,6 +121,27 @@ pub struct PaymentReview {
     pub asked_again_at: Option<DateTime<Utc>>,
 }
 
+/// A refund that waits for a person: the provider said that it does not make it. It is sent again all the same, rarely.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefundReview {
+    pub refund_id: RefundId,
+    /// Who is owed; `null` of a charge that was one too many, which no order knows of.
+    pub order_id: Option<OrderId>,
+    pub attempt_id: Option<AttemptId>,
+    /// What is owed.
+    pub amount_minor: i64,
+    pub currency: Currency,
+    /// The charge that it is taken from, where it was made and as the provider calls it.
+    pub channel: Channel,
+    pub provider_ref: String,
+    /// Why it was asked for, for people.
+    pub reason: String,
+    pub since: DateTime<Utc>,
+    /// How often it was sent.
+    pub sends: i32,
+    pub sent_again_at: DateTime<Utc>,
+}
+
 /// `POST /v1/payments/{attempt_id}/refunds`: give this much back, once a `refund_id`, however often it is said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -67,7 +67,7 @@ function waiting() {
       text(said, orders ? `oldest pending payment, of ${count(orders)}` : 'no payment is pending');
       attr(oldest, 'data-level', orders ? 'wait' : 'ok');
       const rows = [
-        ['Payments to review', snapshot.reviews, '#reviews'],
+        ['To review', snapshot.reviews, '#reviews'],
         ['Dead letters', snapshot.dead_letters, '#reviews'],
         ['Coupons to settle', snapshot.compensations, null],
         ...(snapshot.outbox ?? []).map((box) => [`Outbox of ${box.service}`, box.backlog, null, box.oldest_seconds]),

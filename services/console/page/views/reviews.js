@@ -1,4 +1,4 @@
-// What needs a person: messages that nobody could use, and payments and coupons that could not be settled.
+// What needs a person: messages that nobody could use, and payments, refunds and coupons that could not be settled.
 
 import { get, post } from '../api.js';
 import { attr, h, keyed, put, text } from '../dom.js';
@@ -20,9 +20,9 @@ function create() {
   const waiting = listOf({
     what: 'reviews',
     path: '/v1/reviews',
-    keyOf: (item) => `${item.kind} ${item.attempt_id ?? item.id ?? item.order_id}`,
+    keyOf: (item) => `${item.kind} ${item.id}`,
     card: reviewCard,
-    nothing: ['Nothing to review', 'Every payment and every coupon was settled, or still settles by itself.'],
+    nothing: ['Nothing to review', 'Every payment, refund and coupon was settled, or still settles by itself.'],
   });
   const letters = listOf({
     what: 'dead letters',
@@ -32,7 +32,7 @@ function create() {
     nothing: ['No dead letters', 'Every message was used.'],
   });
   const root = h('section', { 'aria-labelledby': 'title-reviews' }, h('div', { class: 'reviews-grid' },
-    panel('To review', { class: 'reviews-panel' }, h('p', { class: 'muted' }, 'Payments whose result is still not known after every question, and coupons to settle by hand.'), waiting.root),
+    panel('To review', { class: 'reviews-panel' }, h('p', { class: 'muted' }, 'Payments whose result is still not known after every question, refunds that the provider does not make, and coupons to settle by hand.'), waiting.root),
     panel('Dead letters', { class: 'letters-panel' }, h('p', { class: 'muted' }, 'Messages that a consumer gave up. Once it can use them, they can be sent again.'), letters.root)));
   let loadedAt = 0;
 
@@ -101,16 +101,22 @@ function letterCard(item, again) {
   return element;
 }
 
+const KINDS = {
+  payment: { title: 'Payment', amount: 'Amount' },
+  refund: { title: 'Refund', amount: 'Owed' },
+  coupon: { title: 'Coupon', amount: 'Order before discount' },
+};
+
 function reviewCard(item, again) {
-  const payment = item.kind !== 'coupon';
+  const { title, amount } = KINDS[item.kind];
   const since = h('span', null);
   const answer = h('span', null);
-  const id = item.attempt_id ?? item.id;
-  const element = h('li', { class: 'card', 'data-review': id ?? item.order_id },
-    h('div', { class: 'card-head' }, h('h3', null, payment ? 'Payment' : 'Coupon'), chip('wait', 'to review', 'wait'),
-      payment ? h('button', { class: 'button', type: 'button', onclick: () => confirm() }, 'Ask the provider …') : null),
+  const id = item.id;
+  const element = h('li', { class: 'card', 'data-review': id },
+    h('div', { class: 'card-head' }, h('h3', null, title), chip('wait', 'to review', 'wait'),
+      item.kind === 'payment' ? h('button', { class: 'button', type: 'button', onclick: () => confirm() }, 'Ask the provider …') : null),
     facts([
-      item.amount_minor === undefined || item.amount_minor === null ? null : [payment ? 'Amount' : 'Order before discount', money(item.amount_minor, item.currency)],
+      item.amount_minor === undefined || item.amount_minor === null ? null : [amount, money(item.amount_minor, item.currency)],
       item.order_id ? ['Order', h('a', { href: `#orders/${item.order_id}`, class: 'mono', title: item.order_id }, shortId(item.order_id))] : null,
       item.channel ? ['Channel', item.channel] : null,
       item.coupon_code ? ['Code', h('span', { class: 'mono' }, item.coupon_code)] : null,
@@ -119,7 +125,7 @@ function reviewCard(item, again) {
     ]));
   element.set = (now) => {
     text(since, now.since ? `${time(now.since)}, ${age((Date.now() - Date.parse(now.since)) / 1_000)}` : '–');
-    text(answer, `${inline(now.last_answer)}${now.asked_again_at ? `, asked again at ${time(now.asked_again_at)}` : ''}`);
+    text(answer, `${inline(now.last_answer)}${now.asked_again_at ? `, ${now.kind === 'refund' ? 'sent' : 'asked'} again at ${time(now.asked_again_at)}` : ''}`);
   };
 
   const confirm = () => ask({

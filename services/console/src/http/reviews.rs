@@ -1,4 +1,4 @@
-//! `/v1/reviews`: what waits for a person, at payment and at coupon.
+//! `/v1/reviews`: what waits for a person: payments, refunds and coupons.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use chassis::{
@@ -7,10 +7,10 @@ use chassis::{
 };
 use chrono::{DateTime, Utc};
 use contracts::{
-    AttemptId, Currency, OrderId, UserId,
+    AttemptId, Currency, OrderId, RefundId, UserId,
     coupon::ManualCompensation,
     order::Page,
-    payment::{Channel, PaymentReview, PaymentStatus},
+    payment::{Channel, PaymentReview, PaymentStatus, RefundReview},
 };
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
@@ -24,25 +24,27 @@ use super::{
 };
 use crate::{Error, store::audit::Action};
 
-/// Of each of the two: as many as anybody reads, oldest first.
+/// Of each kind: as many as anybody reads, oldest first.
 const SHOWN: &str = "limit=100";
 
-/// One of both kinds.
+/// One of any kind.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Review {
     kind: ReviewKind,
-    /// Of the attempt, or of the order whose discount it is.
+    /// Of the attempt, of the refund, or of the order whose discount it is.
     id: Uuid,
     attempt_id: Option<AttemptId>,
-    order_id: OrderId,
-    /// What was to be charged; of a discount, what it was to be taken off.
+    refund_id: Option<RefundId>,
+    /// `null` of a refund of a charge that was one too many, which no order knows of.
+    order_id: Option<OrderId>,
+    /// What was to be charged, or is owed; of a discount, what it was to be taken off.
     amount_minor: i64,
     currency: Currency,
     channel: Option<Channel>,
     since: DateTime<Utc>,
     /// What came of it last, or why it was refused.
     last_answer: String,
-    /// When the provider is asked again in any case.
+    /// When the provider is asked again in any case, or is sent the refund again.
     asked_again_at: Option<DateTime<Utc>>,
     coupon_code: Option<String>,
     user_id: Option<UserId>,
@@ -52,6 +54,7 @@ pub(super) struct Review {
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReviewKind {
     Payment,
+    Refund,
     Coupon,
 }
 
@@ -67,20 +70,22 @@ pub(super) struct Reviews {
 pub(super) async fn list(api: web::Data<Api>, context: RequestContext) -> Result<HttpResponse, ApiProblem> {
     let callees = api.callees.clone();
     let asking = async move {
-        let (payments, coupons) = tokio::join!(
+        let (payments, refunds, coupons) = tokio::join!(
             of::<PaymentReview>(&callees.payment, &context, "/v1/operator/reviews"),
+            of::<RefundReview>(&callees.payment, &context, "/v1/operator/refund-reviews"),
             of::<ManualCompensation>(&callees.coupon, &context, "/v1/operator/compensations"),
         );
         let mut unavailable = Vec::new();
         let mut items: Vec<Review> = Vec::new();
-        match payments {
-            Some(found) => items.extend(found.into_iter().map(payment)),
-            None => unavailable.push("payment"),
+        if payments.is_none() || refunds.is_none() {
+            unavailable.push("payment");
         }
-        match coupons {
-            Some(found) => items.extend(found.into_iter().map(coupon)),
-            None => unavailable.push("coupon"),
+        items.extend(payments.into_iter().flatten().map(payment));
+        items.extend(refunds.into_iter().flatten().map(refund));
+        if coupons.is_none() {
+            unavailable.push("coupon");
         }
+        items.extend(coupons.into_iter().flatten().map(coupon));
         items.sort_by_key(|review| review.since);
         Ok(Reviews { items, unavailable })
     };
@@ -103,7 +108,8 @@ fn payment(review: PaymentReview) -> Review {
         kind: ReviewKind::Payment,
         id: review.attempt_id.as_uuid(),
         attempt_id: Some(review.attempt_id),
-        order_id: review.order_id,
+        refund_id: None,
+        order_id: Some(review.order_id),
         amount_minor: review.amount_minor,
         currency: review.currency,
         channel: review.channel,
@@ -115,12 +121,32 @@ fn payment(review: PaymentReview) -> Review {
     }
 }
 
+fn refund(review: RefundReview) -> Review {
+    let times = if review.sends == 1 { "once".to_owned() } else { format!("{} times", review.sends) };
+    Review {
+        kind: ReviewKind::Refund,
+        id: review.refund_id.as_uuid(),
+        attempt_id: review.attempt_id,
+        refund_id: Some(review.refund_id),
+        order_id: review.order_id,
+        amount_minor: review.amount_minor,
+        currency: review.currency,
+        channel: Some(review.channel),
+        since: review.since,
+        last_answer: format!("refused, sent {times}: of {}, {}", review.provider_ref, review.reason),
+        asked_again_at: Some(review.sent_again_at),
+        coupon_code: None,
+        user_id: None,
+    }
+}
+
 fn coupon(manual: ManualCompensation) -> Review {
     Review {
         kind: ReviewKind::Coupon,
         id: manual.order_id.as_uuid(),
         attempt_id: None,
-        order_id: manual.order_id,
+        refund_id: None,
+        order_id: Some(manual.order_id),
         amount_minor: manual.subtotal_minor,
         currency: manual.currency,
         channel: None,

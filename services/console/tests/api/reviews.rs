@@ -13,6 +13,14 @@ fn payment(id: Uuid) -> Value {
     })
 }
 
+fn refund(id: Uuid) -> Value {
+    json!({
+        "refund_id": id, "order_id": null, "attempt_id": null, "amount_minor": 700, "currency": "USD",
+        "channel": "backup", "provider_ref": "ch_9", "reason": "extra charge", "since": "2026-11-30T12:00:00Z",
+        "sends": 3, "sent_again_at": "2026-11-30T13:00:00Z"
+    })
+}
+
 fn coupon(order: Uuid) -> Value {
     json!({
         "order_id": order, "user_id": Uuid::now_v7(), "code": "SOLDOUT5", "subtotal_minor": 1000, "currency": "USD",
@@ -21,17 +29,20 @@ fn coupon(order: Uuid) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payments_and_discounts_that_wait_are_one_list_oldest_first() {
-    let (attempt, order) = (Uuid::now_v7(), Uuid::now_v7());
-    let payments =
-        Stub::start(move |_| Reply::Json(200, json!({"items": [payment(attempt)], "next_cursor": null}))).await;
+async fn payments_refunds_and_discounts_that_wait_are_one_list_oldest_first() {
+    let (attempt, back, order) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
+    let payments = Stub::start(move |asked| {
+        let item = if asked.path.contains("refund") { refund(back) } else { payment(attempt) };
+        Reply::Json(200, json!({"items": [item], "next_cursor": null}))
+    })
+    .await;
     let coupons = Stub::start(move |_| Reply::Json(200, json!({"items": [coupon(order)], "next_cursor": null}))).await;
     let (payment_url, coupon_url) = (payments.url(), coupons.url());
     let desk =
         Desk::with(|config| (config.callees.payment_url, config.callees.coupon_url) = (payment_url, coupon_url)).await;
     let shown = desk.seen("/v1/reviews").await;
     assert_eq!(shown["unavailable"], json!([]));
-    let [first, second] = &shown["items"].as_array().unwrap()[..] else { panic!("{shown}") };
+    let [first, second, third] = &shown["items"].as_array().unwrap()[..] else { panic!("{shown}") };
     assert_eq!(
         (&first["kind"], &first["id"], &first["last_answer"]),
         (&json!("coupon"), &json!(order), &json!("exhausted"))
@@ -42,7 +53,14 @@ async fn payments_and_discounts_that_wait_are_one_list_oldest_first() {
         (&json!("payment"), &json!(attempt), &json!(attempt))
     );
     assert_eq!((&second["channel"], &second["currency"]), (&json!("primary"), &json!("USD")));
-    assert_eq!(payments.seen()[0].path, "/v1/operator/reviews?limit=100");
+    assert_eq!(
+        (&third["kind"], &third["id"], &third["refund_id"], &third["order_id"]),
+        (&json!("refund"), &json!(back), &json!(back), &json!(null))
+    );
+    assert_eq!(third["last_answer"], "refused, sent 3 times: of ch_9, extra charge");
+    let mut asked: Vec<String> = payments.seen().into_iter().map(|seen| seen.path).collect();
+    asked.sort();
+    assert_eq!(asked, ["/v1/operator/refund-reviews?limit=100", "/v1/operator/reviews?limit=100"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

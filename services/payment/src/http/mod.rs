@@ -36,6 +36,7 @@ pub fn routes(config: &mut web::ServiceConfig, api: Api) {
             web::scope("/v1/operator")
                 .wrap(from_fn(auth::require_console))
                 .service(web::resource("/reviews").get(reviews::list).default_service(problem::only("GET")))
+                .service(web::resource("/refund-reviews").get(reviews::refunds).default_service(problem::only("GET")))
                 .service(
                     web::resource("/reviews/{attempt_id}/ask")
                         .post(reviews::ask)

@@ -14,6 +14,7 @@ use utoipa::{
         super::payments::fence,
         super::refunds::request,
         super::reviews::list,
+        super::reviews::refunds,
         super::reviews::ask,
         super::webhooks::provider
     ),

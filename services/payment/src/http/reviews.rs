@@ -1,4 +1,6 @@
-//! `/v1/operator/reviews`: the attempts that wait for a person, for the console alone.
+//! `/v1/operator/reviews` and `/v1/operator/refund-reviews`: what waits for a person, for the console alone.
+
+use std::str::FromStr;
 
 use actix_web::{HttpResponse, web};
 use chassis::{
@@ -8,7 +10,7 @@ use chassis::{
 use contracts::{
     AttemptId, Problem,
     order::Page,
-    payment::{PaymentReview, PaymentStatus},
+    payment::{PaymentReview, PaymentStatus, RefundReview},
 };
 use serde::Deserialize;
 
@@ -26,7 +28,29 @@ pub struct ListQuery {
     cursor: Option<String>,
 }
 
-/// Those that wait, oldest first.
+impl ListQuery {
+    /// How many, and from above which.
+    fn read<T: FromStr>(self) -> Result<(i64, Option<T>), PaymentError> {
+        let limit = match self.limit.unwrap_or(DEFAULT_LIMIT) {
+            limit @ 1..=MAX_LIMIT => limit,
+            _ => return Err(PaymentError::BadParameter("limit", "must be 1 to 100")),
+        };
+        let after = self.cursor.map(|text| text.parse()).transpose();
+        Ok((limit, after.map_err(|_| PaymentError::BadParameter("cursor", "is none of ours"))?))
+    }
+}
+
+/// Of one more than asked for, which tells whether there is a next page.
+fn page<T>(mut items: Vec<T>, limit: i64, id: impl Fn(&T) -> String) -> Page<T> {
+    let more = i64::try_from(items.len()).is_ok_and(|read| read > limit);
+    if more {
+        items.pop();
+    }
+    let next_cursor = items.last().filter(|_| more).map(id);
+    Page { items, next_cursor }
+}
+
+/// The attempts that wait, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/operator/reviews",
@@ -51,26 +75,43 @@ pub async fn list(
     context: RequestContext,
     query: Query<ListQuery>,
 ) -> Result<HttpResponse, ApiProblem> {
-    let limit = match query.0.limit.unwrap_or(DEFAULT_LIMIT) {
-        limit @ 1..=MAX_LIMIT => limit,
-        _ => return Err(PaymentError::BadParameter("limit", "must be 1 to 100").into()),
-    };
-    let after = match query.0.cursor {
-        None => None,
-        Some(text) => {
-            Some(text.parse::<AttemptId>().map_err(|_| PaymentError::BadParameter("cursor", "is none of ours"))?)
-        }
-    };
+    let (limit, after) = query.0.read()?;
     let payments = api.payments.clone();
-    // One more than asked for, to know whether there is a next page.
     let work = async move { payments.reviews(after, limit + 1, context.deadline).await };
-    let mut items = api.lifecycle.run(work).await.map_err(PaymentError::from)??;
-    let more = i64::try_from(items.len()).is_ok_and(|read| read > limit);
-    if more {
-        items.pop();
-    }
-    let next_cursor = items.last().filter(|_| more).map(|last| last.attempt_id.to_string());
-    Ok(HttpResponse::Ok().json(Page { items, next_cursor }))
+    let items = api.lifecycle.run(work).await.map_err(PaymentError::from)??;
+    Ok(HttpResponse::Ok().json(page(items, limit, |review| review.attempt_id.to_string())))
+}
+
+/// The refunds that wait, oldest first.
+#[utoipa::path(
+    get,
+    path = "/v1/operator/refund-reviews",
+    tag = "operator",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 100, 20 by default"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, body = Page<RefundReview>),
+        (status = 400, description = "`invalid-request`: a bad limit or cursor", body = Problem, content_type = "application/problem+json"),
+        (status = 401, description = "`unauthenticated`", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "`forbidden`: not the console", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "`internal`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`storage-unavailable`", body = Problem, content_type = "application/problem+json"),
+        (status = 504, description = "`deadline-exceeded`", body = Problem, content_type = "application/problem+json"),
+    ),
+    security(("internal" = []))
+)]
+pub async fn refunds(
+    api: web::Data<Api>,
+    context: RequestContext,
+    query: Query<ListQuery>,
+) -> Result<HttpResponse, ApiProblem> {
+    let (limit, after) = query.0.read()?;
+    let payments = api.payments.clone();
+    let work = async move { payments.refund_reviews(after, limit + 1, context.deadline).await };
+    let items = api.lifecycle.run(work).await.map_err(PaymentError::from)??;
+    Ok(HttpResponse::Ok().json(page(items, limit, |review| review.refund_id.to_string())))
 }
 
 /// Has the provider asked now what became of an attempt, without waiting for the next time that it would be.

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use contracts::{AttemptId, OrderId, payment::PaymentReview, trace::TraceContext};
+use contracts::{
+    AttemptId, OrderId, RefundId,
+    payment::{PaymentReview, RefundReview},
+    trace::TraceContext,
+};
 use durable::StorageError;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -183,5 +187,56 @@ fn review(row: ReviewRow) -> sqlx::Result<PaymentReview> {
         since: row.updated_at,
         last_answer: row.detail.map_or_else(|| row.event.clone(), |detail| format!("{}: {detail}", row.event)),
         asked_again_at: row.reconcile_due_at,
+    })
+}
+
+#[derive(sqlx::FromRow)]
+struct RefundReviewRow {
+    id: Uuid,
+    order_id: Option<Uuid>,
+    attempt_id: Option<Uuid>,
+    amount_minor: i64,
+    currency: String,
+    channel: String,
+    provider_ref: String,
+    reason: String,
+    updated_at: DateTime<Utc>,
+    sends: i32,
+    next_send_at: DateTime<Utc>,
+}
+
+/// Up to `limit` refunds that wait for a person, by age, from above `after`.
+pub async fn refunds_in_review(
+    conn: &mut PgConnection,
+    after: Option<RefundId>,
+    limit: i64,
+) -> Result<Vec<RefundReview>, StorageError> {
+    let rows: Vec<RefundReviewRow> = sqlx::query_as(
+        "select id, order_id, attempt_id, amount_minor, currency, channel, provider_ref, reason, updated_at, sends,
+                next_send_at
+           from refunds
+          where state = 'review' and ($1::uuid is null or id > $1)
+          order by id limit $2",
+    )
+    .bind(after.map(RefundId::as_uuid))
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| Ok(refund_review(row)?)).collect()
+}
+
+fn refund_review(row: RefundReviewRow) -> sqlx::Result<RefundReview> {
+    Ok(RefundReview {
+        refund_id: RefundId::from_uuid(row.id),
+        order_id: row.order_id.map(OrderId::from_uuid),
+        attempt_id: row.attempt_id.map(AttemptId::from_uuid),
+        amount_minor: row.amount_minor,
+        currency: row.currency.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
+        channel: variant(&row.channel)?,
+        provider_ref: row.provider_ref,
+        reason: row.reason,
+        since: row.updated_at,
+        sends: row.sends,
+        sent_again_at: row.next_send_at,
     })
 }

@@ -6,7 +6,10 @@
 
 use chassis::RequestContext;
 use chrono::Utc;
-use contracts::{AttemptId, payment::PaymentReview};
+use contracts::{
+    AttemptId, RefundId,
+    payment::{PaymentReview, RefundReview},
+};
 use durable::StorageError;
 use resilience::Deadline;
 
@@ -28,6 +31,20 @@ impl Payments {
         let reading = async {
             let mut tx = self.database.begin(deadline).await?;
             Ok(open::in_review(&mut tx, after, limit).await?)
+        };
+        durable::within(deadline, reading).await
+    }
+
+    /// Up to `limit` refunds in review that are younger than `after`, oldest first.
+    pub async fn refund_reviews(
+        &self,
+        after: Option<RefundId>,
+        limit: i64,
+        deadline: Deadline,
+    ) -> Result<Vec<RefundReview>, PaymentError> {
+        let reading = async {
+            let mut tx = self.database.begin(deadline).await?;
+            Ok(open::refunds_in_review(&mut tx, after, limit).await?)
         };
         durable::within(deadline, reading).await
     }

@@ -1,7 +1,7 @@
 //! What waits for a person: shown to the console and asked after on its word, and on nobody else's.
 
 use chassis::dev_secrets;
-use contracts::{AttemptId, Service, UserId};
+use contracts::{AttemptId, OrderId, RefundId, Service, UserId};
 use serde_json::{Value, json};
 use testkit::{TestApp, caller_token, user_token};
 
@@ -16,7 +16,11 @@ async fn ask(app: &TestApp, id: impl std::fmt::Display) -> Answer {
 }
 
 async fn list(app: &TestApp, query: &str) -> Answer {
-    let request = app.get(&format!("/v1/operator/reviews{query}"));
+    listed(app, "reviews", query).await
+}
+
+async fn listed(app: &TestApp, what: &str, query: &str) -> Answer {
+    let request = app.get(&format!("/v1/operator/{what}{query}"));
     send_anonymously(request.bearer_auth(dev_secrets::internal_token("console"))).await
 }
 
@@ -72,6 +76,52 @@ async fn attempts_in_review_are_listed_oldest_first_page_by_page_without_what_pa
     assert_eq!(listed, waiting);
 }
 
+/// A refund in that state; of an order, or of a charge that was one too many.
+async fn refund(bank: &Bank, state: &str, of_an_order: bool) -> RefundId {
+    let id = RefundId::generate();
+    let asker = of_an_order.then(|| (OrderId::generate().as_uuid(), AttemptId::generate().as_uuid()));
+    sqlx::query(
+        "with charge as (
+             insert into charges (channel, provider_ref, key, amount_minor, currency, role, found_by)
+             values ('backup', 'ch_' || $1::text, 'of nobody', 4200, 'USD', 'extra', 'ledger'))
+         insert into refunds (id, channel, provider_ref, amount_minor, currency, reason, order_id, attempt_id, state,
+                              sends, next_send_at, created_at, updated_at)
+         values ($1, 'backup', 'ch_' || $1::text, 4200, 'USD', 'cancelled', $2, $3, $4, 7,
+                 now() + interval '1 day', now(), now())",
+    )
+    .bind(id.as_uuid())
+    .bind(asker.map(|(order, _)| order))
+    .bind(asker.map(|(_, attempt)| attempt))
+    .bind(state)
+    .execute(bank.database.pool())
+    .await
+    .unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refunds_that_the_provider_does_not_make_are_listed_oldest_first_page_by_page() {
+    let bank = Bank::open_with(hasty(), BOTH).await;
+    let owed = refund(&bank, "review", true).await;
+    refund(&bank, "sent", true).await;
+    let extra = refund(&bank, "review", false).await;
+    let app = served(&bank).await;
+    let first = listed(&app, "refund-reviews", "?limit=1").await;
+    let [only] = &first.body["items"].as_array().unwrap()[..] else { panic!("{first:?}") };
+    assert_eq!(
+        (&only["refund_id"], &only["amount_minor"], &only["channel"]),
+        (&json!(owed), &json!(4_200), &json!("backup"))
+    );
+    assert_eq!((&only["reason"], &only["sends"]), (&json!("cancelled"), &json!(7)));
+    assert!(only["order_id"].is_string() && only["since"].is_string() && only["sent_again_at"].is_string(), "{only}");
+    let cursor = first.body["next_cursor"].as_str().unwrap();
+    let second = listed(&app, "refund-reviews", &format!("?limit=1&cursor={cursor}")).await;
+    assert_eq!((&second.body["items"][0]["refund_id"], &second.body["next_cursor"]), (&json!(extra), &json!(null)));
+    assert_eq!(second.body["items"][0]["order_id"], json!(null), "no order knows of it");
+    listed(&app, "refund-reviews", "?limit=0").await.is_problem(400, "invalid-request");
+    listed(&app, "refund-reviews", "?cursor=x").await.is_problem(400, "invalid-request");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_request_the_provider_is_asked_anew_and_what_it_says_settles_the_attempt() {
     let bank = Bank::open_with(hasty(), BOTH).await;
@@ -117,7 +167,7 @@ async fn nobody_but_the_console_is_let_in() {
     let scene = Scene::start(approves()).await;
     let requests = || {
         let ask = scene.app.post(&format!("/v1/operator/reviews/{}/ask", AttemptId::generate()));
-        [scene.app.get("/v1/operator/reviews"), ask]
+        [scene.app.get("/v1/operator/reviews"), scene.app.get("/v1/operator/refund-reviews"), ask]
     };
     for request in requests() {
         send_anonymously(request).await.is_problem(401, "unauthenticated");

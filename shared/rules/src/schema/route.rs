@@ -34,6 +34,7 @@ pub const ROUTES: &[&str] = &[
     "POST /v1/payments/{attempt_id}/refunds",
     "POST /v1/webhooks/provider",
     "GET /v1/operator/reviews",
+    "GET /v1/operator/refund-reviews",
     "POST /v1/operator/reviews/{attempt_id}/ask",
     "PUT /v1/redemptions/{order_id}",
     "GET /v1/redemptions/{order_id}",
@@ -200,6 +201,7 @@ pub(super) fn defaults() -> BTreeMap<String, Route> {
         ("GET /v1/operator/orders/{order_id}", operators.clone()),
         ("GET /v1/operator/orders/{order_id}/history", operators.clone()),
         ("GET /v1/operator/reviews", operators.clone()),
+        ("GET /v1/operator/refund-reviews", operators.clone()),
         ("POST /v1/operator/reviews/{attempt_id}/ask", operators.clone()),
         ("GET /v1/operator/compensations", operators.clone()),
         // Guesses of all who guess; each name has a limit of its own besides.

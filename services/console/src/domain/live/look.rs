@@ -42,6 +42,7 @@ pub const WANTED: &[&str] = &[
     "payment_pending",
     "payment_pending_oldest_age_seconds",
     "payment_reviews",
+    "payment_refund_reviews",
     "compensation_backlog",
 ];
 

@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub hops: Vec<Hop>,
     pub funnel: Vec<Stage>,
     pub pending: Pending,
-    /// What waits for a person: payments, and discounts.
+    /// What waits for a person: payments, refunds and discounts.
     pub reviews: u64,
     /// Those that were not sent again; null while Kafka does not answer.
     pub dead_letters: Option<u64>,

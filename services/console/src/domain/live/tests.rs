@@ -65,7 +65,11 @@ fn an_instance_is_shown_with_what_it_did_between_two_looks() {
 
 #[test]
 fn one_look_shows_how_things_stand_and_no_rate() {
-    let only = look(10, "http_inflight_requests 3\nhttp_requests_total{status=\"500\"} 7\npayment_reviews 2\n");
+    let only = look(
+        10,
+        "http_inflight_requests 3\nhttp_requests_total{status=\"500\"} 7\npayment_reviews 2\n\
+                         payment_refund_reviews 1\n",
+    );
     let shown = seen(
         &[View { service: "payment", instance: "payment-0", earlier: None, later: Some(&only) }],
         &Beside::default(),
@@ -76,7 +80,7 @@ fn one_look_shows_how_things_stand_and_no_rate() {
         (&instance["in_flight"], &instance["rate"], &instance["p99_ms"]),
         (&json!(3), &json!(0.0), &Value::Null)
     );
-    assert_eq!(shown["reviews"], 2);
+    assert_eq!(shown["reviews"], 3);
     assert!(!shown.to_string().contains("-0.0"), "{shown}");
 }
 

@@ -44,8 +44,9 @@ pub fn pending(views: &[View<'_>]) -> Pending {
 
 pub fn reviews(views: &[View<'_>]) -> u64 {
     let payments = greatest(views, "payment", "payment_reviews", &[]);
+    let refunds = greatest(views, "payment", "payment_refund_reviews", &[]);
     let discounts = greatest(views, "coupon", "compensation_backlog", &[("state", "manual")]);
-    whole(payments.unwrap_or_default() + discounts.unwrap_or_default())
+    whole([payments, refunds, discounts].into_iter().flatten().sum())
 }
 
 pub fn compensations(views: &[View<'_>]) -> u64 {
