@@ -43,16 +43,20 @@ pub async fn build(config: Config, wiring: Wiring, lifecycle: Lifecycle) -> anyh
     lifecycle.spawn_background("instances", |stop| jobs::forget::run(database.clone(), stop));
     let rulebook = Rulebook { database: database.clone(), board };
     let callees = Callees::new(&config.callees, wiring.credentials.own_token())?;
-    let (live, watched) = (Arc::new(Live::default()), Arc::new(Watched::new(config.targets)));
+    let (live, watched) = (Arc::new(Live::default()), Arc::new(Watched::new(config.targets.fixed)));
     let letters_changed = Arc::new(Notify::new());
     let attempts = Arc::new(PerKey::new(attempts())?);
     let listened = live.clone();
     lifecycle.measured_by(move || metrics::gauge!("console_listeners").set(listened.listeners() as f64));
 
     let (client, began) = (jobs::watch::client().context("no client")?, Instant::now());
-    for instance in &watched.instances {
-        let (instance, client) = (instance.clone(), client.clone());
+    for instance in watched.instances() {
+        let client = client.clone();
         lifecycle.spawn_background("watch", move |stop| jobs::watch::run(instance, client, began, stop));
+    }
+    for group in config.targets.groups {
+        let (watched, client) = (watched.clone(), client.clone());
+        lifecycle.spawn_background("discover", move |stop| jobs::discover::run(group, watched, client, began, stop));
     }
     if let Some(url) = config.callees.links_admin_url {
         let (watched, client) = (watched.clone(), client.clone());

@@ -5,7 +5,10 @@ use contracts::{Service, service::DEFAULT_PORT_BASE};
 use events::KafkaConfig;
 
 use crate::{
-    domain::{operators::Operators, target::Target},
+    domain::{
+        operators::Operators,
+        target::{Group, Target, Targets},
+    },
     downstream::{Addresses, Secret},
 };
 
@@ -15,8 +18,9 @@ pub struct Config {
     pub database_url: String,
     /// `CONSOLE_OPERATORS`: `name:password,…`; in dev one of them by default, outside required.
     pub operators: Operators,
-    /// `CONSOLE_TARGETS`: `order-0=http://host:9080,…`, or `none`
-    pub targets: Vec<Target>,
+    /// `CONSOLE_TARGETS`: `order-0=http://host:9080,…` or, where instances come and go, `order=http://name:9080,…`; or
+    /// `none`
+    pub targets: Targets,
     pub callees: Addresses,
     /// `KAFKA_BOOTSTRAP`, `KAFKA_TOPIC_PREFIX`: where dead letters are.
     pub kafka: KafkaConfig,
@@ -68,19 +72,33 @@ impl Config {
     }
 }
 
-/// `order-0=http://127.0.0.1:9080,…`: an instance is called after its service, with a number.
-fn targets(list: &str) -> Result<Vec<Target>, ConfigError> {
-    let mut targets: Vec<Target> = Vec::new();
+/// `order-0=http://127.0.0.1:9080,…`: an instance is called after its service, with a number; without one, the service is
+/// wherever the name leads.
+fn targets(list: &str) -> Result<Targets, ConfigError> {
+    let mut targets = Targets::default();
     if list == NOBODY {
         return Ok(targets);
     }
     for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-        let target = target(entry)
-            .ok_or_else(|| bad(TARGETS, format!("`{entry}` is not of the form order-0=http://host:port")))?;
-        if targets.iter().any(|known| known.instance == target.instance) {
-            return Err(bad(TARGETS, format!("names {} twice", target.instance)));
+        let twice = |name: &str| bad(TARGETS, format!("names {name} twice"));
+        if let Some(group) = group(entry) {
+            if targets.has(&group.service) {
+                return Err(twice(&group.service));
+            }
+            targets.groups.push(group);
+            continue;
         }
-        targets.push(target);
+        let target = target(entry).ok_or_else(|| {
+            bad(
+                TARGETS,
+                format!("`{entry}` is neither of the form order-0=http://host:port nor order=http://name:port"),
+            )
+        })?;
+        let grouped = targets.groups.iter().any(|known| known.service == target.service);
+        if grouped || targets.fixed.iter().any(|known| known.instance == target.instance) {
+            return Err(twice(if grouped { &target.service } else { &target.instance }));
+        }
+        targets.fixed.push(target);
     }
     Ok(targets)
 }
@@ -95,6 +113,17 @@ fn target(entry: &str) -> Option<Target> {
     (!host.is_empty()).then(|| Target { service: service.to_owned(), instance: instance.to_owned(), url })
 }
 
+/// Each address is asked as itself, which no certificate is for: not by `https`.
+fn group(entry: &str) -> Option<Group> {
+    let (service, url) = entry.split_once('=')?;
+    service.parse::<Service>().ok()?;
+    let host = url.strip_prefix("http://")?.trim_end_matches('/');
+    let (name, port) = host.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    is_name.then(|| Group { service: service.to_owned(), host: host.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +136,8 @@ mod tests {
     #[test]
     fn a_local_system_is_known_without_a_word() {
         let config = config(&[("APP_ENV", "dev")]).unwrap();
-        assert_eq!(config.targets.len(), Service::ALL.len());
-        assert_eq!(config.targets[0].url, "http://127.0.0.1:9080");
+        assert_eq!(config.targets.fixed.len(), Service::ALL.len());
+        assert_eq!(config.targets.fixed[0].url, "http://127.0.0.1:9080");
         assert_eq!(config.callees.payment_url, "http://127.0.0.1:8082");
         assert_eq!(config.callees.links_admin_url, None);
         assert_eq!(config.operators.find("operator", "operator-in-development"), Some("operator"));
@@ -127,16 +156,34 @@ mod tests {
 
     #[test]
     fn targets_are_instances_with_an_address_each() {
-        let read = targets("order-0=http://a:1/, payment-12=https://b").unwrap();
+        let read = targets("order-0=http://a:1/, payment-12=https://b").unwrap().fixed;
         let shown: Vec<_> = read.iter().map(|t| (t.service.as_str(), t.instance.as_str(), t.url.as_str())).collect();
         assert_eq!(shown, [("order", "order-0", "http://a:1"), ("payment", "payment-12", "https://b")]);
-        for list in
-            ["order-0", "order=http://a", "mail-0=http://a", "order-x=http://a", "order-0=ftp://a", "order-0=http:///"]
-        {
+        for list in ["order-0", "mail-0=http://a", "order-x=http://a", "order-0=ftp://a", "order-0=http:///"] {
             assert_eq!(targets(list).unwrap_err().variable, TARGETS, "{list}");
         }
-        assert_eq!(targets("none").unwrap(), []);
+        assert_eq!(targets("none").unwrap(), Targets::default());
         assert!(targets("order-0=http://a,order-0=http://b").unwrap_err().reason.contains("twice"));
+    }
+
+    #[test]
+    fn a_service_without_a_number_is_wherever_its_name_leads() {
+        let read = targets("order=http://orders.shop.svc:9080/,payment-0=http://p:1").unwrap();
+        assert_eq!(read.groups, [Group { service: "order".to_owned(), host: "orders.shop.svc:9080".to_owned() }]);
+        assert_eq!(read.fixed.len(), 1);
+        for list in [
+            "order=http://a",
+            "order=https://a:1",
+            "order=http://:1",
+            "order=http://a:x",
+            "order=http://a/b:1",
+            "mail=http://a:1",
+        ] {
+            assert_eq!(targets(list).unwrap_err().variable, TARGETS, "{list}");
+        }
+        for list in ["order=http://a:1,order-0=http://b:1", "order-0=http://b:1,order=http://a:1"] {
+            assert_eq!(targets(list).unwrap_err().reason, "names order twice", "{list}");
+        }
     }
 
     #[test]

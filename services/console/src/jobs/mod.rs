@@ -1,8 +1,9 @@
-//! What runs by itself: [`watch`] looks at every instance, [`compose`] makes the snapshots of it, [`links`] and [`letters`]
+//! What runs by itself: [`watch`] looks at every instance, [`discover`] finds those that come and go, [`compose`] makes the snapshots of it, [`links`] and [`letters`]
 //! find out what no instance says, [`forget`] and [`prune`] forget instances and sessions. (The board keeps itself up to
 //! date.)
 
 pub mod compose;
+pub mod discover;
 pub mod forget;
 pub mod letters;
 pub mod links;

@@ -39,6 +39,7 @@ pub async fn run(instance: Arc<Instance>, client: Client, began: Instant, stop: 
         };
         tokio::select! {
             () = stop.cancelled() => return,
+            () = instance.gone.cancelled() => return,
             look = look => instance.keep(look),
         }
     }

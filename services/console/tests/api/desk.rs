@@ -3,7 +3,7 @@
 use chassis::dev_secrets;
 use console::{
     Config, app,
-    domain::operators::Operators,
+    domain::{operators::Operators, target::Targets},
     downstream::{Addresses, Secret},
 };
 use contracts::{Service, UserId, topic};
@@ -49,7 +49,7 @@ fn config(database_url: String) -> Config {
     Config {
         database_url,
         operators: Operators::parse(&format!("ada:{PASSWORD},bob:the password of bob"), true).unwrap(),
-        targets: Vec::new(),
+        targets: Targets::default(),
         callees: Addresses {
             order_url: refusing_url(),
             payment_url: refusing_url(),

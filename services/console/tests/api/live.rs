@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use console::domain::target::Target;
+use console::domain::target::{Group, Target};
 use futures_util::StreamExt;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn the_picture_is_made_of_what_every_instance_says_and_one_that_hangs_dela
         target("coupon-0", unready.url()),
         target("inventory-0", refusing_url()),
     ];
-    let desk = Desk::with(|config| config.targets = targets).await;
+    let desk = Desk::with(|config| config.targets.fixed = targets).await;
     let shown = eventually("rates are known", || async {
         let shown = desk.seen("/v1/live").await;
         let hung = shown["services"][1]["reason"] == "gives no answer in time";
@@ -57,6 +57,30 @@ async fn the_picture_is_made_of_what_every_instance_says_and_one_that_hangs_dela
     assert_eq!(shown["services"][3]["reason"], "cannot be connected to");
     assert!(up.seen().len() > 2 * hung.seen().len() / 3, "nobody waited for the one that hangs");
     assert_eq!(shown["warming_up"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_are_found_where_the_name_of_their_service_leads_and_called_what_they_say() {
+    let stub = Stub::start(|seen| match seen.path.as_str() {
+        "/readyz" => Reply::Json(200, json!({"status": "ready"})),
+        "/internal/state" => Reply::Json(200, json!({"instance": "order-7d9f-x2", "build": "9"})),
+        _ => Reply::Raw(200, "http_inflight_requests 1\n".to_owned()),
+    })
+    .await;
+    let port = stub.url().rsplit_once(':').unwrap().1.to_owned();
+    let groups = vec![
+        Group { service: "order".to_owned(), host: format!("localhost:{port}") },
+        Group { service: "coupon".to_owned(), host: "nobody.invalid:1".to_owned() },
+    ];
+    let desk = Desk::with(|config| config.targets.groups = groups).await;
+    let shown = eventually("it has said its name", || async {
+        let shown = desk.seen("/v1/live").await;
+        let named = |service: &Value| service["instance"] == "order-7d9f-x2" && service["state"] == "up";
+        shown["services"].as_array().unwrap().iter().any(named).then_some(shown)
+    })
+    .await;
+    // localhost may have a second address, at which nobody listens.
+    assert!(shown["services"].as_array().unwrap().iter().all(|found| found["service"] == "order"), "{shown}");
 }
 
 /// The next event of a stream: its number and its data.

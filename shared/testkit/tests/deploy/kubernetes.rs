@@ -158,6 +158,27 @@ fn the_console_is_one_pod_confined_as_the_others_that_each_of_them_asks() {
 }
 
 #[test]
+fn the_console_finds_the_pods_of_every_service_ready_or_not() {
+    let (headless, console) =
+        (documents(&format!("{FOLDER}/instances.yml")), document(&format!("{FOLDER}/console/deployment.yml")));
+    let listed = document(&format!("{FOLDER}/kustomization.yml"));
+    assert!(items(&listed["resources"]).any(|resource| resource == "instances.yml"));
+    let targets = text(&variable(container(&console), "CONSOLE_TARGETS")["value"]);
+    let watched: Vec<&str> = targets.split(',').map(str::trim).collect();
+    assert_eq!(watched, Service::ALL.map(|service| format!("{service}=http://{service}-instances:9080")));
+    assert_eq!(headless.len(), Service::ALL.len());
+    for (service, headless) in Service::ALL.into_iter().zip(&headless) {
+        assert_eq!(headless["metadata"]["name"], format!("{service}-instances"));
+        let expected = json!({
+            "clusterIP": "None", "publishNotReadyAddresses": true,
+            "selector": {"app.kubernetes.io/name": service.as_str()},
+            "ports": [{"name": "admin", "port": 9080, "targetPort": "admin"}]
+        });
+        assert_eq!(headless["spec"], expected, "{service}");
+    }
+}
+
+#[test]
 fn rules_arrive_through_a_folder_whose_name_stays_and_would_come_into_force() {
     let deployment = deployment();
     let container = container(&deployment);
