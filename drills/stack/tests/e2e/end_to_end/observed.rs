@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 
 use contracts::{Service, trace::TraceContext};
 use reqwest::RequestBuilder;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{SpanStub, eventually, spans::SeenSpan};
 
 use super::{
     shop::order_of,
     system::{dev, turn},
-    watched::{ALERT_PATH, DATABASE_PASSWORD, JWT_SECRET, Watched},
+    watched::{ALERT_PATH, DATABASE_PASSWORD, JWT_SECRET, OPERATOR_PASSWORD, Watched},
 };
 
 /// As it stands in the wrong places of a request.
 const CARD: &str = "4111111111111111";
 const SIGNATURE: &str = "feedfacefeedfacefeedfacefeedfacefeedfacefeedfacefeedfacefeedface";
 const STRANGERS_TOKEN: &str = "planted-token-of-a-stranger";
+/// As somebody guesses an operator's.
+const GUESS: &str = "planted-guess-at-a-password";
 /// What every payment method of the simulator begins with.
 const PAYMENT_METHOD: &str = "tok_";
 /// The secrets of a local system, which its processes get like any others.
@@ -77,6 +79,32 @@ async fn defer_and_cancel(watched: &Watched, outside: &TraceContext) {
     let (status, body) = watched.told(cancel.bearer_auth(&watched.token)).await;
     assert_eq!(status, 200, "{body}");
     watched.says(&order, "\"refunded\"").await;
+}
+
+/// An operator comes in, looks, places an order and goes, and somebody else does not get in. The secrets of the session:
+/// the cookie's value and the page's token.
+async fn operate(watched: &Watched) -> [String; 2] {
+    let url = |path: &str| watched.url(Service::Console, path);
+    let login =
+        |password: &str| watched.client.post(url("/v1/session")).json(&json!({"name": "ada", "password": password}));
+    assert_eq!(login(GUESS).send().await.unwrap().status(), 401);
+    let answer = login(OPERATOR_PASSWORD).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let csrf = answer.json::<Value>().await.unwrap()["csrf"].as_str().unwrap().to_owned();
+    let by_session = |request: RequestBuilder| request.header("cookie", &cookie).header("x-csrf-token", &csrf);
+    let mut order = order_of("TEA-EARLGREY-100", 1, "tok_approve");
+    order["user"] = json!("ada");
+    for (expected, request) in [
+        (200, watched.client.get(url("/v1/orders"))),
+        (200, watched.client.get(url("/v1/live"))),
+        (200, watched.client.post(url("/v1/orders")).json(&order)),
+        (204, watched.client.delete(url("/v1/session"))),
+    ] {
+        let (status, body) = watched.told(by_session(request)).await;
+        assert_eq!(status, expected, "{body}");
+    }
+    [cookie.split_once('=').unwrap().1.to_owned(), csrf]
 }
 
 type Stations = &'static [(&'static str, &'static str)];
@@ -153,6 +181,7 @@ async fn one_trace_follows_an_order_through_payment_kafka_and_reconciliation_and
     let order = lose_a_reply(&watched, &outside).await;
     let later = TraceContext::root();
     defer_and_cancel(&watched, &later).await;
+    let [cookie, csrf] = operate(&watched).await;
 
     whole(&collector, &later, DEFERRED).await;
     let trace = whole(&collector, &outside, LOST).await;
@@ -167,7 +196,12 @@ async fn one_trace_follows_an_order_through_payment_kafka_and_reconciliation_and
     ]);
     texts.extend(bodies.into_iter().map(|body| ("an answer".to_owned(), body)));
     // The search finds what there is to find.
-    for (told_by, what) in [("/order-0.log", order.as_str()), ("spans", order.as_str()), ("/payment-0.log", "TRACE")] {
+    for (told_by, what) in [
+        ("/order-0.log", order.as_str()),
+        ("spans", order.as_str()),
+        ("/payment-0.log", "TRACE"),
+        ("/console-0.log", "an operator is in"),
+    ] {
         assert!(texts.iter().any(|(name, text)| name.ends_with(told_by) && text.contains(what)), "{what} in {told_by}");
     }
     let parts: Vec<&str> = watched.token.split('.').collect();
@@ -175,6 +209,10 @@ async fn one_trace_follows_an_order_through_payment_kafka_and_reconciliation_and
         JWT_SECRET,
         DATABASE_PASSWORD,
         ALERT_PATH,
+        OPERATOR_PASSWORD,
+        GUESS,
+        &cookie,
+        &csrf,
         CARD,
         SIGNATURE,
         STRANGERS_TOKEN,

@@ -16,6 +16,7 @@ use super::{
 pub const JWT_SECRET: &str = "planted-jwt-secret-0123456789abcdef";
 pub const DATABASE_PASSWORD: &str = "planted-database-password";
 pub const ALERT_PATH: &str = "planted-alert-address";
+pub const OPERATOR_PASSWORD: &str = "planted-operator-password";
 
 /// A second system, beside the one that tests share.
 pub struct Watched {
@@ -39,6 +40,7 @@ impl Watched {
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
             .env("AUTH_JWT_SECRET", JWT_SECRET)
             .env("PGPASSWORD", DATABASE_PASSWORD)
+            .env("CONSOLE_OPERATORS", format!("ada:{OPERATOR_PASSWORD}"))
             .env("ALERT_WEBHOOK_URL", format!("http://127.0.0.1:9/{ALERT_PATH}"))
             .output()
             .unwrap();
@@ -114,7 +116,7 @@ impl Watched {
     /// What the admin listeners show, by address.
     pub async fn shown(&self) -> Vec<(String, String)> {
         let mut shown = Vec::new();
-        for service in Service::ALL {
+        for service in Service::WITH_CONSOLE {
             for path in ["/internal/state", "/metrics", "/readyz"] {
                 let url = format!("http://127.0.0.1:{}{path}", service.admin_port(self.base, 0));
                 let (status, text) = self.told(self.client.get(&url)).await;
