@@ -19,7 +19,8 @@ pub fn require_free(wanted: &[Wanted]) -> Result<()> {
         .iter()
         .filter(|w| !is_free(w.port))
         .map(|w| {
-            let holder = holder(w.port).map_or_else(String::new, |who| format!(" by {who}"));
+            let holder =
+                holder(w.port).or_else(|| outgoing(w.port)).map_or_else(String::new, |who| format!(" by {who}"));
             format!("port {} (for {}) is taken{holder}", w.port, w.by)
         })
         .collect();
@@ -49,6 +50,17 @@ fn holder(port: u16) -> Option<String> {
             format!("process {pid} ({})", name.trim())
         })
     })
+}
+
+/// Nobody listens on a port from this range, and it is taken all the same.
+fn outgoing(port: u16) -> Option<String> {
+    let (from, to) = outgoing_range(&fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)?;
+    (from..=to).contains(&port).then(|| format!("an outgoing connection, as any port from {from} to {to} may be"))
+}
+
+fn outgoing_range(text: &str) -> Option<(u16, u16)> {
+    let mut ends = text.split_whitespace().map(str::parse::<u16>);
+    Some((ends.next()?.ok()?, ends.next()?.ok()?))
 }
 
 fn holds_any(fds: &Path, sockets: &HashSet<String>) -> bool {
@@ -85,6 +97,13 @@ mod tests {
         assert!(line.starts_with(&expected), "{line}");
         drop(listener);
         require_free(&[Wanted { port, by: "order".into() }]).unwrap();
+    }
+
+    #[test]
+    fn the_range_of_outgoing_connections_is_read() {
+        assert_eq!(outgoing_range("32768\t60999\n"), Some((32_768, 60_999)));
+        assert_eq!(outgoing_range(""), None);
+        assert_eq!(outgoing(1), None, "never one of a connection's own");
     }
 
     #[test]
