@@ -56,6 +56,7 @@ export function editor({ changed }) {
     area.setSelectionRange(before, before + (lines()[line - 1]?.length ?? 0));
     const height = area.scrollHeight / area.rows;
     box.scrollTop = Math.max(0, (line - 4) * height);
+    box.scrollLeft = 0;
     box.scrollIntoView({ block: 'nearest' });
   }
 
