@@ -1,7 +1,5 @@
 //! What an operator does with the page, whatever it is for.
 
-use std::time::Duration;
-
 use testkit::eventually;
 
 use super::{
@@ -15,7 +13,7 @@ pub async fn signed_in(system: &System) -> Browser {
     browser.goto(&system.console()).await;
     sign_in(&browser, OPERATOR.1).await;
     // A name has five tries at once and then one in ten seconds, and these tests are many: whoever is told to wait tries
-    // again, as a person does.
+    // again until it may; a try that is refused costs none.
     eventually("the operator is in", async || {
         if browser.run("return document.body.dataset.signedIn === 'yes'", vec![]).await == true {
             return Some(());
@@ -23,8 +21,6 @@ pub async fn signed_in(system: &System) -> Browser {
         let again = "if (document.getElementById('login-error').textContent.includes('Try again in'))
                          document.querySelector('#login-form button').click();";
         browser.run(again, vec![]).await;
-        // What it was told is in seconds.
-        tokio::time::sleep(Duration::from_secs(1)).await;
         None
     })
     .await;
